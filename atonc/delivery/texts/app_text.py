@@ -11,17 +11,7 @@ from atonc.delivery.application.relocatable import ImagePlace, exec_bytes, place
 from atonc.delivery.application.types import LoadMode
 from atonc.delivery.application.updating import BuiltUpdate
 from atonc.delivery.reloc.image import Image
-from atonc.insight.report.document import (
-    Block,
-    Chapter,
-    Column,
-    Document,
-    Mark,
-    SummaryRow,
-    Table,
-    files_row,
-    next_row,
-)
+from atonc.insight.report import document as doc
 from atonc.machine.base.reasons import CheckResult
 from atonc.machine.base.words import count, elided, ms_text, size_text
 
@@ -35,21 +25,21 @@ def _percent(share: float) -> str:
 
 
 NETWORKS = (
-    Column[NetworkFigures]("network", lambda one: elided(one.name, _NAME), width=_NAME, left=True),
-    Column[NetworkFigures]("latency", lambda one: ms_text(one.latency_ms)),
-    Column[NetworkFigures]("runs/s", lambda one: one.per_second, "{:g}"),
-    Column[NetworkFigures]("time", lambda one: _percent(one.load)),
-    Column[NetworkFigures]("flash", lambda one: _percent(one.flash_load)),
-    Column[NetworkFigures]("RAM", lambda one: size_text(one.ram_bytes)),
-    Column[NetworkFigures]("slot", lambda one: size_text(one.slot_bytes)),
+    doc.Column[NetworkFigures]("network", lambda one: elided(one.name, _NAME), width=_NAME, left=True),
+    doc.Column[NetworkFigures]("latency", lambda one: ms_text(one.latency_ms)),
+    doc.Column[NetworkFigures]("runs/s", lambda one: one.per_second, "{:g}"),
+    doc.Column[NetworkFigures]("time", lambda one: _percent(one.load)),
+    doc.Column[NetworkFigures]("flash", lambda one: _percent(one.flash_load)),
+    doc.Column[NetworkFigures]("RAM", lambda one: size_text(one.ram_bytes)),
+    doc.Column[NetworkFigures]("slot", lambda one: size_text(one.slot_bytes)),
 )
 
 
-def document(built: BuiltApplication) -> Document:
+def document(built: BuiltApplication) -> doc.Document:
     found = built.plan
-    blocks: list[Block] = [
+    blocks: list[doc.Block] = [
         f"{count(len(found.networks), 'network')} for {found.application.board}, which take turns on the NPU",
-        Table(NETWORKS, built.figures.networks, "Networks", titles=True),
+        doc.Table(NETWORKS, built.figures.networks, "Networks", titles=True),
         *(
             f"  stays: {elided(place.tensor, _NAME)} of {place.network} at {place.span[0]:#010x} while "
             f"{', '.join(place.survives)} runs"
@@ -57,8 +47,12 @@ def document(built: BuiltApplication) -> Document:
         ),
         *(f"  image: {_image(image, built.output.images[image.network])}" for image in places(found)),
     ]
-    checks = [*built.gates, *_trial(built.trial)]
-    return Document(sections=[Chapter("", blocks)], summary=list(_rows(built)), data=built.as_dict, checks=checks)
+    return doc.Document(
+        sections=[doc.Chapter("", blocks)],
+        summary=list(_rows(built)),
+        data=built.as_dict,
+        checks=[*built.gates, *_trial(built.trial)],
+    )
 
 
 def _trial(trial: Mapping[str, Any] | None) -> list[CheckResult]:
@@ -73,7 +67,7 @@ def _image(place: ImagePlace, image: Image) -> str:
     )
 
 
-def update(made: BuiltUpdate) -> Document:
+def update(made: BuiltUpdate) -> doc.Document:
     """What `atonc app update` shows."""
     network = made.application.network(made.name)
     checked = f"{made.trial['says']}" if made.trial is not None else "it touches only what the firmware grants it"
@@ -82,27 +76,27 @@ def update(made: BuiltUpdate) -> Document:
     wrong = made.trial is not None and not made.trial["equal"]
     step = f"program {made.name}_rel.hex, or send {made.name}_rel.bin (docs/several-networks.md)"
     rows = (
-        SummaryRow("model", f"{network.model.name}, {ms_text(made.compiled.cost.latency_ms)} predicted"),
-        SummaryRow("image", _image(made.place, made.image)),
-        *(SummaryRow("news", line, Mark.DOUBT) for line in made.news),
-        SummaryRow("checked", verified + checked, Mark.ALARM if wrong else Mark.GOOD),
-        files_row(made.files),
-        next_row(step) if made.files else None,
+        doc.SummaryRow("model", f"{network.model.name}, {ms_text(made.compiled.cost.latency_ms)} predicted"),
+        doc.SummaryRow("image", _image(made.place, made.image)),
+        *(doc.SummaryRow("news", line, doc.Mark.DOUBT) for line in made.news),
+        doc.SummaryRow("checked", verified + checked, doc.Mark.ALARM if wrong else doc.Mark.GOOD),
+        doc.files_row(made.files),
+        doc.next_row(step) if made.files else None,
     )
-    sections = [Chapter("", [f"{made.name} for the firmware of {made.built.folder}"])]
-    return Document(sections=sections, summary=rows, data=made.as_dict, checks=_trial(made.trial))
+    sections = [doc.Chapter("", [f"{made.name} for the firmware of {made.built.folder}"])]
+    return doc.Document(sections=sections, summary=rows, data=made.as_dict, checks=_trial(made.trial))
 
 
-def _rows(built: BuiltApplication) -> Iterator[SummaryRow | None]:
+def _rows(built: BuiltApplication) -> Iterator[doc.SummaryRow | None]:
     told = built.figures
     by_time = sorted(told.networks, key=lambda one: -one.load)
     shown = ", ".join(f"{elided(one.name, _NAME)} {_percent(one.load)}" for one in by_time[:3])
     more = f" and {len(by_time) - 3} more" if len(by_time) > 3 else ""
-    busy = Mark.ALARM if told.load > 1 else Mark.DOUBT if told.load > _BUSY else None
-    yield SummaryRow("time", f"{_percent(told.load)} of every second, predicted: {shown}{more}", busy)
-    yield SummaryRow("flash", f"read {_percent(told.flash_load)} of the time; {_slots(built)}")
-    yield SummaryRow("RAM", _ram(built))
-    yield SummaryRow(
+    busy = doc.Mark.ALARM if told.load > 1 else doc.Mark.DOUBT if told.load > _BUSY else None
+    yield doc.SummaryRow("time", f"{_percent(told.load)} of every second, predicted: {shown}{more}", busy)
+    yield doc.SummaryRow("flash", f"read {_percent(told.flash_load)} of the time; {_slots(built)}")
+    yield doc.SummaryRow("RAM", _ram(built))
+    yield doc.SummaryRow(
         "room",
         f"a further network shares {size_text(told.ram_bytes - told.kept_bytes - told.resident_bytes)} and finds "
         f"{size_text(told.free_on_chip_bytes)} more on the chip, {max(0.0, 100 - 100 * told.load):.0f} % of the time",
@@ -112,10 +106,10 @@ def _rows(built: BuiltApplication) -> Iterator[SummaryRow | None]:
     trial = f"; {built.trial['says']}" if built.trial is not None else ""
     wrong = built.trial is not None and not built.trial["equal"]
     checked = f"{verified}no file touches what belongs to another{trial}"
-    yield SummaryRow("checked", checked, Mark.ALARM if wrong else Mark.GOOD)
-    yield files_row(built.files)
+    yield doc.SummaryRow("checked", checked, doc.Mark.ALARM if wrong else doc.Mark.GOOD)
+    yield doc.files_row(built.files)
     if built.files:
-        yield next_row("app_networks.h has the table, app_loop.c the loops (docs/several-networks.md)")
+        yield doc.next_row("app_networks.h has the table, app_loop.c the loops (docs/several-networks.md)")
 
 
 def _slots(built: BuiltApplication) -> str:

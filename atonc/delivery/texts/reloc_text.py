@@ -10,19 +10,7 @@ from atonc.delivery.reloc import format as fmt
 from atonc.delivery.reloc.format import PoolEntry, offset, segment
 from atonc.delivery.reloc.image import Check, Image, Slot
 from atonc.delivery.reloc.options import RelocOptions
-from atonc.insight.report.document import (
-    Block,
-    Chapter,
-    Column,
-    Document,
-    Mark,
-    SummaryRow,
-    Table,
-    at_most,
-    fields_of,
-    files_row,
-    next_row,
-)
+from atonc.insight.report import document as doc
 from atonc.machine.base.words import count, shell, size_text
 
 if TYPE_CHECKING:
@@ -32,18 +20,20 @@ _SHOWN = 20
 
 
 POOLS = (
-    Column[PoolEntry]("name (addr)", lambda one: f"{one.name or '<undefined>'} ({one.name_address:08x})", left=True),
-    Column[PoolEntry]("flags", lambda one: f"{one.flags:08x} {one.label()}", left=True),
-    Column[PoolEntry]("foff", lambda one: one.file_offset, left=True),
-    Column[PoolEntry]("dst", lambda one: one.destination, "{:08x}", left=True),
-    Column[PoolEntry]("size", lambda one: one.size_bytes, left=True),
+    doc.Column[PoolEntry](
+        "name (addr)", lambda one: f"{one.name or '<undefined>'} ({one.name_address:08x})", left=True
+    ),
+    doc.Column[PoolEntry]("flags", lambda one: f"{one.flags:08x} {one.label()}", left=True),
+    doc.Column[PoolEntry]("foff", lambda one: one.file_offset, left=True),
+    doc.Column[PoolEntry]("dst", lambda one: one.destination, "{:08x}", left=True),
+    doc.Column[PoolEntry]("size", lambda one: one.size_bytes, left=True),
 )
 HeaderRow = tuple[int, str, int, str]  # number, name, value, remark
 HEADER = (
-    Column[HeaderRow]("idx", lambda row: row[0], left=True),
-    Column[HeaderRow]("key", lambda row: row[1], left=True),
-    Column[HeaderRow]("value", lambda row: row[2], "{:08x}", left=True),
-    Column[HeaderRow]("description", lambda row: row[3], left=True),
+    doc.Column[HeaderRow]("idx", lambda row: row[0], left=True),
+    doc.Column[HeaderRow]("key", lambda row: row[1], left=True),
+    doc.Column[HeaderRow]("value", lambda row: row[2], "{:08x}", left=True),
+    doc.Column[HeaderRow]("description", lambda row: row[3], left=True),
 )
 
 
@@ -57,11 +47,11 @@ def _sizes(image: Image) -> list[str]:
     return [f"{name:<14}= {value:<10,}({value:#x}){note}" for name, value, note in rows]
 
 
-def _pools(image: Image) -> Table[PoolEntry]:
+def _pools(image: Image) -> doc.Table[PoolEntry]:
     place = image.sections["params_start"]
     entries = count(len(image.pools), "entry", "entries")
     title = f"mempool c-descriptors (off={place:08x}, {entries}, from {segment(place).name})"
-    return Table(POOLS, image.pools, title, framed=True)
+    return doc.Table(POOLS, image.pools, title, framed=True)
 
 
 def _context(image: Image) -> list[str]:
@@ -76,7 +66,7 @@ def _context(image: Image) -> list[str]:
     ]
 
 
-def _header(image: Image) -> Table[HeaderRow]:
+def _header(image: Image) -> doc.Table[HeaderRow]:
     flags = image.flags
     remarks = {
         "flags": f"v{flags.major}.{flags.minor}, F.dbg={flags.debug_info}, F.async={flags.asynchronous}, "
@@ -93,7 +83,7 @@ def _header(image: Image) -> Table[HeaderRow]:
     rows = [(k, name, value, remarks.get(name, "")) for k, (name, value) in enumerate(values)]
     kind = "split" if image.split else "with parameters"
     title = f"header of {image.header_bytes} bytes, file of {len(image.data):,} bytes ({kind})"
-    return Table(HEADER, rows, title, framed=True)
+    return doc.Table(HEADER, rows, title, framed=True)
 
 
 def _slots(title: str, slots: Sequence[Slot], verbose: bool) -> list[str]:
@@ -101,11 +91,11 @@ def _slots(title: str, slots: Sequence[Slot], verbose: bool) -> list[str]:
     for slot in slots:
         target = f"{segment(slot.value).name} + {offset(slot.value):#x}" if slot.value else "nothing"
         rows.append(f"  {slot.where:08x}: {slot.value:08x} -> {target}")
-    shown = at_most(len(rows) if verbose else _SHOWN, rows, "  ... and {} more (-v shows all)")
+    shown = doc.at_most(len(rows) if verbose else _SHOWN, rows, "  ... and {} more (-v shows all)")
     return [f"{title}: {len(slots)}", *shown]
 
 
-def inspected(image: Image, found: Sequence[Check], start: int, verbose: bool) -> Document:
+def inspected(image: Image, found: Sequence[Check], start: int, verbose: bool) -> doc.Document:
     """`start`: where it begins in its file."""
     words = {True: "ok", False: "WRONG", None: "not known"}
     told = _context(image)
@@ -114,27 +104,27 @@ def inspected(image: Image, found: Sequence[Check], start: int, verbose: bool) -
     title = "relocations (words in the data that get an address)"
     slots = [*_slots(title, image.relocations, verbose), *_slots("GOT", image.got, verbose)]
     checks = ["checks:", *(f"  {words[check.good]:9} {check.what}: {check.seen}" for check in found)]
-    blocks: tuple[Sequence[Block], ...] = ([_header(image)], _sizes(image), [_pools(image)], told, slots, checks)
-    return Document(
-        sections=[Chapter("", one) for one in blocks],
+    blocks: tuple[Sequence[doc.Block], ...] = ([_header(image)], _sizes(image), [_pools(image)], told, slots, checks)
+    return doc.Document(
+        sections=[doc.Chapter("", one) for one in blocks],
         summary=_summary(image, found),
         data=lambda: as_json(image, found) | {"offset": start},
     )
 
 
-def document(image: Image, found: Sequence[Check], files: Sequence[Path] = (), verbose: bool = False) -> Document:
+def document(image: Image, found: Sequence[Check], files: Sequence[Path] = (), verbose: bool = False) -> doc.Document:
     """An image that was made, in these files."""
     made = [f' creating "{path}" (size={path.stat().st_size:,})' for path in files]
-    detail = [Chapter("", [_header(image)])] if verbose else []
-    blocks: tuple[Sequence[Block], ...] = (_sizes(image), [_pools(image)], ["Generating files...", *made])
-    return Document(
-        sections=[*detail, *(Chapter("", one) for one in blocks)],
+    detail = [doc.Chapter("", [_header(image)])] if verbose else []
+    blocks: tuple[Sequence[doc.Block], ...] = (_sizes(image), [_pools(image)], ["Generating files...", *made])
+    return doc.Document(
+        sections=[*detail, *(doc.Chapter("", one) for one in blocks)],
         summary=_summary(image, found, files),
         data=lambda: as_json(image, found) | {"files": list(map(str, files))},
     )
 
 
-def parsed(folder: Path, ready: Prepared) -> Document:
+def parsed(folder: Path, ready: Prepared) -> doc.Document:
     """Generated files that were read and checked only."""
     runtime = f"LL_ATON {ready.abi.number}-{ready.dev} (Core {ready.abi.core})"
     said = [f"{ready.network.c_file}: {runtime}"]
@@ -142,14 +132,14 @@ def parsed(folder: Path, ready: Prepared) -> Document:
         place = f"dst={entry.destination:08x}" if entry.destination else "found at run time"
         said.append(f"  {entry.name:16} {entry.label():26} size={entry.size_bytes:,} {place}")
     rows = (
-        SummaryRow("runtime", runtime),
-        SummaryRow("pools", f"{len(ready.pools.entries)}; the files can be made into an image", Mark.GOOD),
-        next_row(shell("reloc", folder)),
+        doc.SummaryRow("runtime", runtime),
+        doc.SummaryRow("pools", f"{len(ready.pools.entries)}; the files can be made into an image", doc.Mark.GOOD),
+        doc.next_row(shell("reloc", folder)),
     )
-    return Document(sections=[Chapter("", said)], summary=rows)
+    return doc.Document(sections=[doc.Chapter("", said)], summary=rows)
 
 
-def _summary(image: Image, found: Sequence[Check], files: Sequence[Path] = ()) -> list[SummaryRow | None]:
+def _summary(image: Image, found: Sequence[Check], files: Sequence[Path] = ()) -> list[doc.SummaryRow | None]:
     """Sizes, what a loader would say, where it is, what to do with it."""
     bad = [check.what for check in found if check.good is False]
     unknown = sum(check.good is None for check in found)
@@ -159,12 +149,12 @@ def _summary(image: Image, found: Sequence[Check], files: Sequence[Path] = ()) -
     again = "build it again with the release of atonc that made the network"
     ram = f"{size_text(image.xip_bytes)} run in place, {size_text(image.copy_bytes)} as a copy"
     return [
-        SummaryRow("RAM", ram),
-        SummaryRow("constants", f"{size_text(image.params_bytes)}{apart}"),
-        SummaryRow("runtime", f"{image.context.runtime} {'.'.join(map(str, image.context.number))}"),
-        SummaryRow("checks", f"WRONG: {', '.join(bad)}" if bad else good, Mark.ALARM if bad else Mark.GOOD),
-        files_row([str(path) for path in files]),
-        next_row(again if bad else _use_of(image, first)),
+        doc.SummaryRow("RAM", ram),
+        doc.SummaryRow("constants", f"{size_text(image.params_bytes)}{apart}"),
+        doc.SummaryRow("runtime", f"{image.context.runtime} {'.'.join(map(str, image.context.number))}"),
+        doc.SummaryRow("checks", f"WRONG: {', '.join(bad)}" if bad else good, doc.Mark.ALARM if bad else doc.Mark.GOOD),
+        doc.files_row([str(path) for path in files]),
+        doc.next_row(again if bad else _use_of(image, first)),
     ]
 
 
@@ -183,7 +173,7 @@ def as_json(image: Image, found: Sequence[Check]) -> dict[str, object]:
         "flags": vars(image.flags),
         "context": vars(context),
         "pools": [vars(pool) | {"label": pool.label()} for pool in image.pools[:-1]],
-        **fields_of(image, "xip_bytes", "copy_bytes", "params_offset", "params_bytes", "split"),
+        **doc.fields_of(image, "xip_bytes", "copy_bytes", "params_offset", "params_bytes", "split"),
         "model_hash": note.model_hash.hex() if note else None,
         "relocations": len(image.relocations),
         "got": len(image.got),

@@ -307,11 +307,12 @@ class Compilation:
     # --- how it looks ---------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        from atonc.insight.report.notebook import summary
+        from atonc.insight.report.compile_text import short_repr
 
-        return summary(self)
+        return short_repr(self.view)
 
     def _repr_html_(self) -> str:
-        from atonc.insight.report.notebook import page
+        from atonc.insight.report.compile_text import picture
+        from atonc.insight.report.notebook import fragment
 
-        return page(self)
+        return fragment(picture(self.view, self.network, self.layers.rows()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from math import inf
 from pathlib import Path
@@ -25,30 +25,8 @@ from atonc.compiler.plan.types import BufferKind, CpuPlan
 from atonc.compiler.request.options import STAGES
 from atonc.compiler.schedule.passes import KERNELS_IN_RAM
 from atonc.insight.explain.ours import encryption_evidence, encryption_notes
+from atonc.insight.report import document as doc
 from atonc.insight.report import parts
-from atonc.insight.report.document import (
-    NAME,
-    WORTH,
-    Block,
-    Chapter,
-    Column,
-    Document,
-    Mark,
-    Marked,
-    Note,
-    SummaryRow,
-    Table,
-    at_most,
-    cpu_row,
-    fields_of,
-    files_row,
-    flash_row,
-    head,
-    next_row,
-    predicted_row,
-    ram_row,
-    resident_step,
-)
 from atonc.insight.report.parts import EpochRow, epoch_chapter
 from atonc.insight.report.run_text import cost_lines, violation_data
 from atonc.insight.validating.judging import MIN_COSINE, is_close
@@ -64,22 +42,25 @@ from atonc.machine.hw.safety.evidence.grades import Grade
 
 if TYPE_CHECKING:
     from atonc.compiler.verify.verify import VerifyReport
+    from atonc.insight.explain.types import NetworkView
 
 MANY_CODES = 20  # codes: a worst case beyond says little
 SMALL_CODES = 0.5  # codes: below, a layer differs from exact arithmetic by one code now and then
 LONG_NAME = 60
+POOL_FIELDS = ("name", "base", "size_bytes")
 VERIFIED_FIELDS = ("name", "cos=cosine", "max_lsb", "exact_pct=exact_percent", "within1_pct=within1_percent")
 _SLOWEST, _MOST_EDGES, _MOST_NOTES, _GROUPS = 5, 3, 2, 3  # lines of each
-_EDGE_NAME = 19  # characters
+_EDGE_NAME, _LINE = 19, 110  # characters
+_SLOWEST_LAYERS = 8  # of a notebook
 
 ERRORS = (
-    Column[ExpectedError]("codes", lambda one: one.local, "{:.3f}", width=8),
-    Column[ExpectedError]("operator", lambda one: one.kind, left=True),
-    Column[ExpectedError]("layer", lambda one: one.node, left=True),
+    doc.Column[ExpectedError]("codes", lambda one: one.local, "{:.3f}", width=8),
+    doc.Column[ExpectedError]("operator", lambda one: one.kind, left=True),
+    doc.Column[ExpectedError]("layer", lambda one: one.node, left=True),
 )
 
 
-def document(view: CompileView, gates: Sequence[CheckResult] = (), verbose: bool = False) -> Document:
+def document(view: CompileView, gates: Sequence[CheckResult] = (), verbose: bool = False) -> doc.Document:
     """Details, then the figures that people look for; `gates`: what the user asked for."""
     cost, broken = view.cost, [gate.says for gate in gates if not gate.holds]
     on_cpu = [(reason.op, reason.node, one.milliseconds) for reason, one in cpu_steps(view)]
@@ -87,21 +68,21 @@ def document(view: CompileView, gates: Sequence[CheckResult] = (), verbose: bool
     sections = [chapter for make in short for chapter in make(view)]
     if verbose:
         written = [f"compiled in {view.compiled.seconds:.2f} s", *(f"wrote {file}" for file in view.files)]
-        sections = [*report(view).sections, Chapter("", written)]
-    gate = SummaryRow("gates", f"{count(len(broken), 'gate')} broken", Mark.ALARM)
+        sections = [*report(view).sections, doc.Chapter("", written)]
+    gate = doc.SummaryRow("gates", f"{count(len(broken), 'gate')} broken", doc.Mark.ALARM)
     summary = (
-        predicted_row(cost),
-        ram_row(view.memory),
-        flash_row(view.memory),
-        cpu_row(on_cpu, cost.latency_ms),
+        doc.predicted_row(cost),
+        doc.ram_row(view.memory),
+        doc.flash_row(view.memory),
+        doc.cpu_row(on_cpu, cost.latency_ms),
         _verified(view),
         gate if broken else parts.energy_row(cost.energy),
-        files_row(view.files),
-        next_row(_next(view)),
+        doc.files_row(view.files),
+        doc.next_row(_next(view)),
     )
     proof = view.compiled.report  # a program that is wrong stopped before
     seen = [CheckResult("verification", True, f"{proof.layers} layers within their limits")] if proof else []
-    return Document(
+    return doc.Document(
         sections=sections,
         summary=summary,
         data=lambda: as_json(view) | {"gates": broken},
@@ -109,15 +90,61 @@ def document(view: CompileView, gates: Sequence[CheckResult] = (), verbose: bool
     )
 
 
-def report(view: CompileView) -> Document:
+def picture(view: CompileView, network: NetworkView, layers: Sequence[Mapping[str, Any]]) -> doc.Document:
+    """For a notebook: the figures, the timeline, the slowest of the layers."""
+    memory, cost, graph, number = view.memory, view.cost, view.compiled.graph, counts(view.compiled.program.steps)
+    proof, share = view.compiled.report, list(cost.bound_by.items())[:4]
+    figures = {
+        "latency (predicted)": f"{cost.latency_ms:.3f} ms ({cost.band.span(cost.latency_ms, 3)})",
+        "epochs": f"{number['total']}, of these {number['npu']} on the NPU",
+        "bound by": ", ".join(f"{label} {part:.0%}" for label, part in share),
+        "RAM": f"{memory.ram_bytes:,} bytes",
+        "activations": f"{memory.activations_bytes:,} bytes (at least {view.compiled.layout.lower_bound_bytes:,})",
+        "outside the chip": f"{memory.spilled_bytes:,} bytes" if memory.spilled_bytes else "",
+        "weights": f"{memory.weights_bytes:,} bytes",
+        "verification": f"{count(proof.layers, 'layer')} emulated, at most {count(proof.worst_layer, 'code')} off"
+        if proof
+        else "skipped",
+    }
+    for what, names in (("input", graph.inputs), ("output", graph.outputs)):
+        figures |= {f"{what} {doc.short_name(name)}": _kind_text(graph, name) for name in names[:_MOST_EDGES]}
+    shown = doc.Terms({name: said for name, said in figures.items() if said})
+    slowest = sorted(layers, key=lambda row: -row["milliseconds"])[:_SLOWEST_LAYERS]
+    return doc.Document(
+        f"{doc.short_name(view.model)} for {doc.short_name(view.board.name)}",
+        [doc.Chapter("", [shown])],
+        tables={"layers": [dict(row) for row in slowest]},
+        plot=doc.Timelines({f"its epochs, and the slowest of {len(layers)} layers": network.steps}),
+    )
+
+
+def short_repr(view: CompileView) -> str:
+    """Never longer than a kilobyte, whatever a model is called."""
+    number, memory, graph = counts(view.compiled.program.steps), view.memory, view.compiled.graph
+    proof = view.compiled.report
+    verified = "not verified" if proof is None else f"verified: {count(proof.layers, 'layer')} within their limits"
+    low, high = view.cost.band.around(view.cost.latency_ms)
+    lines = [
+        f"<compiled {doc.short_name(view.model)} for {doc.short_name(view.board.name)}: {view.cost.latency_ms:.3f} ms "
+        f"predicted ({low:.3f} to {high:.3f})",
+        *(f"  input  {doc.short_name(n)} {_kind_text(graph, n)}" for n in graph.inputs[:_MOST_EDGES]),
+        *(f"  output {doc.short_name(n)} {_kind_text(graph, n)}" for n in graph.outputs[:_MOST_EDGES]),
+        f"  {count(number['total'], 'epoch')}, {number['npu']} on the NPU; RAM {memory.ram_bytes:,} bytes, weights "
+        f"{memory.weights_bytes:,}",
+        f"  {verified}>",
+    ]
+    return "\n".join(line[:_LINE] for line in lines)
+
+
+def report(view: CompileView) -> doc.Document:
     """All that is known, as `NAME_report.txt` and -v have it."""
     steps = zip(view.compiled.program.steps, view.cost.steps, strict=True)
     rows = [EpochRow(step.number, "cpu" if step.epoch is None else "npu", cost) for step, cost in steps]
-    return Document(
+    return doc.Document(
         sections=[
-            Chapter("", list(_head(view))),
+            doc.Chapter("", list(_head(view))),
             memory_chapter(view),
-            Chapter("", cost_lines(view.cost)),
+            doc.Chapter("", cost_lines(view.cost)),
             epoch_chapter(rows, True, "on", "what"),
             cpu_chapter(cpu_steps(view)),
             _coverage(view.compiled.source),
@@ -142,15 +169,15 @@ def counts(steps: Iterable[ProgramStep]) -> dict[str, int]:
 # ---------------------------------------------------------------------------------------------------- all that is known
 
 
-def _head(view: CompileView) -> Iterator[Block]:
+def _head(view: CompileView) -> Iterator[doc.Block]:
     source, graph = view.compiled.source, view.compiled.graph
     number = counts(view.compiled.program.steps)
     steps = ((step.bound_by, step.milliseconds) for step in view.cost.steps)
-    yield from (Marked(Mark.ALARM, line) for line in spill_lines(view.memory.spilled_bytes, steps))
-    yield head("model ", f"{view.model} ({source.source}), {model_size(view)}")
+    yield from (doc.Marked(doc.Mark.ALARM, line) for line in spill_lines(view.memory.spilled_bytes, steps))
+    yield doc.head("model ", f"{view.model} ({source.source}), {model_size(view)}")
     yield from (f"input  {edge_text(graph, n)}" for n in graph.inputs)
     yield from (f"output {edge_text(graph, n)}" for n in graph.outputs)
-    yield from map(Note, (*source.notes, *(n for n in graph.notes if n not in source.notes)))
+    yield from map(doc.Note, (*source.notes, *(n for n in graph.notes if n not in source.notes)))
     kinds = Counter(op.kind for op in graph.ops).most_common()
     yield f"layers: {', '.join(f'{times} {kind}' for kind, times in kinds)}"
     yield f"epochs: {number['total']}, of these {number['npu']} on the NPU and {number['cpu']} on the CPU"
@@ -167,26 +194,30 @@ def model_size(view: CompileView) -> str:
 
 def edge_text(graph: Graph, name: str, most: int = LONG_NAME) -> str:
     """An input or output in words, its name in at most so many characters."""
+    return f"{elided(name, most)} {_kind_text(graph, name)}"
+
+
+def _kind_text(graph: Graph, name: str) -> str:
     tensor = graph.tensors[name]
     quant = f", scale {tensor.scale:g}, zero point {tensor.zero_point}" if tensor.quant is not None else ""
-    return f"{elided(name, most)} {'x'.join(map(str, tensor.shape))} {tensor.dtype}{quant}"
+    return f"{'x'.join(map(str, tensor.shape))} {tensor.dtype}{quant}"
 
 
-def _pools(view: CompileView, addresses: bool) -> Table[MemoryPool]:
+def _pools(view: CompileView, addresses: bool) -> doc.Table[MemoryPool]:
     used = view.memory.by_pool
     columns = (
-        Column[MemoryPool]("pool", lambda pool: pool.name, width=11, left=True),
-        *([Column[MemoryPool]("from", lambda pool: pool.base, "{:#010x}")] if addresses else []),
-        Column[MemoryPool]("bytes used", lambda pool: used[pool.name], "{:,}", width=11),
-        Column[MemoryPool]("of", lambda pool: pool.size_bytes, "of {:11,} bytes"),
-        Column[MemoryPool]("share", lambda pool: 100 * used[pool.name] / pool.size_bytes, "{:.1f} %"),
+        doc.Column[MemoryPool]("pool", lambda pool: pool.name, width=11, left=True),
+        *([doc.Column[MemoryPool]("from", lambda pool: pool.base, "{:#010x}")] if addresses else []),
+        doc.Column[MemoryPool]("bytes used", lambda pool: used[pool.name], "{:,}", width=11),
+        doc.Column[MemoryPool]("of", lambda pool: pool.size_bytes, "of {:11,} bytes"),
+        doc.Column[MemoryPool]("share", lambda pool: 100 * used[pool.name] / pool.size_bytes, "{:.1f} %"),
     )
-    return Table(columns, [pool for pool in view.board.pools if used.get(pool.name)], "Memory")
+    return doc.Table(columns, [pool for pool in view.board.pools if used.get(pool.name)], "Memory")
 
 
-def memory_chapter(view: CompileView) -> Chapter:
+def memory_chapter(view: CompileView) -> doc.Chapter:
     layout, memory, placed = view.compiled.layout, view.memory, view.compiled.layout.placed
-    blocks: list[Block] = [
+    blocks: list[doc.Block] = [
         f"  activations: {layout.ratio:.3f} of the lower bound {layout.lower_bound_bytes:,}",
         _pools(view, addresses=True),
     ]
@@ -215,8 +246,8 @@ def memory_chapter(view: CompileView) -> Chapter:
         blocks.append(f"  programs whose addresses are set at run time: {size}")
     if memory.spilled_bytes:
         blocks.append(f"  {memory.spilled_bytes:,} bytes of activations lie outside the chip, where they cost most")
-    title = head("memory on ", f"{view.board.name}: {memory.ram_text}, weights {memory.weights_bytes:,} bytes")
-    return Chapter(title, [*blocks, *encryption_lines(view), *map(Note, memory_notes(view))])
+    title = doc.head("memory on ", f"{view.board.name}: {memory.ram_text}, weights {memory.weights_bytes:,} bytes")
+    return doc.Chapter(title, [*blocks, *encryption_lines(view), *map(doc.Note, memory_notes(view))])
 
 
 def memory_notes(view: CompileView) -> list[str]:
@@ -241,9 +272,9 @@ def copying_ms(view: CompileView) -> float:
     return sum(price.waited(machine)[0] for price in prices) / machine.clocks.cpu_mhz / 1e3
 
 
-def cpu_chapter(steps: Sequence[tuple[CpuReason, StepCost]]) -> Chapter:
+def cpu_chapter(steps: Sequence[tuple[CpuReason, StepCost]]) -> doc.Chapter:
     if not steps:
-        return Chapter(head("CPU:", " nothing, all operators run on the NPU"), [])
+        return doc.Chapter(doc.head("CPU:", " nothing, all operators run on the NPU"), [])
     groups: dict[tuple[str, ...], list[tuple[CpuReason, StepCost]]] = {}
     for reason, cost in steps:
         key = (reason.op, reason.rule.id, reason.seen, reason.limit, reason.remedy)
@@ -257,28 +288,28 @@ def cpu_chapter(steps: Sequence[tuple[CpuReason, StepCost]]) -> Chapter:
         lines.append(" ".join(map(sentence, said)))
         lines += [f"     {elided(reason.node, LONG_NAME)}" for reason, _ in members]
     took = sum(cost.milliseconds for _, cost in steps)
-    return Chapter(head("CPU:", f" {count(len(steps), 'operator')}, {took:.2f} ms"), lines)
+    return doc.Chapter(doc.head("CPU:", f" {count(len(steps), 'operator')}, {took:.2f} ms"), lines)
 
 
-def _coverage(source: Graph) -> Chapter:
+def _coverage(source: Graph) -> doc.Chapter:
     """What the quantiser left in float; nothing for models that are quantised throughout."""
     found = coverage(source)
     if not found.float_nodes:
-        return Chapter("", [])
+        return doc.Chapter("", [])
     nodes = sorted(found.float_nodes, key=lambda node: -node.size_bytes)
-    title = head(
+    title = doc.head(
         "coverage:",
         f" {found.percent:.1f} % of the operators that compute are quantised, {len(nodes)} {is_are(len(nodes))} not "
         f"({found.float_bytes:,} bytes of activations and weights)",
     )
     lines = [f"  {elided(n.name, LONG_NAME)} ({n.kind}, {n.size_bytes:,} bytes): {n.why}" for n in nodes]
-    return Chapter(title, [*lines, f"  What to do: {quantiser(source)}."])
+    return doc.Chapter(title, [*lines, f"  What to do: {quantiser(source)}."])
 
 
-def error_chapter(compiled: Compiled) -> Chapter:
+def error_chapter(compiled: Compiled) -> doc.Chapter:
     layers = expected_errors(compiled.graph, compiled.mapped)
     exact, small = sum(e.local == 0 for e in layers), sum(0 < e.local <= SMALL_CODES for e in layers)
-    blocks: list[Block] = [Table(ERRORS, sorted(layers, key=lambda e: -e.local), "Expected errors")]
+    blocks: list[doc.Block] = [doc.Table(ERRORS, sorted(layers, key=lambda e: -e.local), "Expected errors")]
     if saturating := [e for e in layers if e.saturates]:
         blocks.append(
             f"  sums of {count(len(saturating), 'layer')} have room for {min(e.room for e in saturating):.3g} times "
@@ -287,7 +318,7 @@ def error_chapter(compiled: Compiled) -> Chapter:
     for name, peak in output_peaks(compiled, layers).items():
         if peak <= MANY_CODES:  # beyond, the worst case of deep networks says nothing; the verification measures it
             blocks.append(f"  output {name}, all layers together: within {count(peak, 'code')}")
-    return Chapter(
+    return doc.Chapter(
         "expected error before the last rounding, in codes, each layer on the inputs that it really has: "
         f"{exact} exact, {small} up to {SMALL_CODES:g}, {len(layers) - exact - small} above",
         blocks,
@@ -300,9 +331,9 @@ def output_peaks(compiled: Compiled, layers: tuple[ExpectedError, ...]) -> dict[
     return {n: float(by_op[producers[n].name].deviation.peak) for n in compiled.graph.outputs if n in producers}
 
 
-def verify_chapter(report: VerifyReport | None) -> Chapter:
+def verify_chapter(report: VerifyReport | None) -> doc.Chapter:
     if report is None:
-        return Chapter(head("verification:", " skipped"), [])
+        return doc.Chapter(doc.head("verification:", " skipped"), [])
     lines = []
     if report.as_vendor:
         several = f"{count(report.as_vendor, 'layer')} {is_are(report.as_vendor)}"
@@ -317,7 +348,7 @@ def verify_chapter(report: VerifyReport | None) -> Chapter:
         f"{count(report.layers, 'layer')}, each of their {count(report.tensors, 'tensor')} within its limit, at most "
         f"{count(report.worst_layer, 'code')} off; {report.sums}"
     )
-    return Chapter(head("verification:", title), lines)
+    return doc.Chapter(doc.head("verification:", title), lines)
 
 
 # -------------------------------------------------------------------------------------------------------------- data
@@ -327,19 +358,19 @@ def as_json(view: CompileView) -> dict[str, Any]:
     compiled, cost, used = view.compiled, view.cost, view.memory.by_pool
     graph, pools = compiled.graph, view.board.pools
     return {
-        **fields_of(view, "model", "name"),
+        **doc.fields_of(view, "model", "name"),
         "board": view.board.name,
-        **fields_of(view, "macs", "operators", "layers"),
+        **doc.fields_of(view, "macs", "operators", "layers"),
         "inputs": [edge_data(graph, name) for name in graph.inputs],
         "outputs": [edge_data(graph, name) for name in graph.outputs],
         "epochs": counts(compiled.program.steps),
-        **fields_of(cost, "cycles", "st_cycles", "latency_ms"),
+        **doc.fields_of(cost, "cycles", "st_cycles", "latency_ms"),
         **cost.band.as_data(cost.latency_ms),
         **parts.energy_data(cost.energy),
-        "clocks": fields_of(cost, "npu_mhz", "cpu_mhz"),
+        "clocks": doc.fields_of(cost, "npu_mhz", "cpu_mhz"),
         "bound_by": dict(cost.bound_by),
         "memory": {
-            "pools": [fields_of(p, "name", "base", "size_bytes") | {"used_bytes": used.get(p.name, 0)} for p in pools],
+            "pools": [doc.fields_of(p, *POOL_FIELDS) | {"used_bytes": used.get(p.name, 0)} for p in pools],
             **view.memory.as_dict(),
             "lower_bound_bytes": compiled.layout.lower_bound_bytes,
             **({"initialisation_ms": copying_ms(view)} if view.memory.resident_bytes else {}),
@@ -361,13 +392,13 @@ def edge_data(graph: Graph, name: str) -> dict[str, Any]:
     """An input or output as the application meets it."""
     tensor = graph.tensors[name]
     scale, zero_point = (tensor.scale, tensor.zero_point) if tensor.quant is not None else (None, None)
-    return {"name": name, **fields_of(tensor, "shape", "dtype"), "scale": scale, "zero_point": zero_point}
+    return {"name": name, **doc.fields_of(tensor, "shape", "dtype"), "scale": scale, "zero_point": zero_point}
 
 
 def coverage_data(source: Graph) -> dict[str, Any]:
     found = coverage(source)
-    nodes = [fields_of(node, "node=name", "op=kind", "size_bytes", "why") for node in found.float_nodes]
-    return fields_of(found, "percent", "quantised_ops=quantised", "quantised_bytes", "float_bytes") | {
+    nodes = [doc.fields_of(node, "node=name", "op=kind", "size_bytes", "why") for node in found.float_nodes]
+    return doc.fields_of(found, "percent", "quantised_ops=quantised", "quantised_bytes", "float_bytes") | {
         "float_ops": nodes
     }
 
@@ -375,7 +406,7 @@ def coverage_data(source: Graph) -> dict[str, Any]:
 def error_data(compiled: Compiled) -> dict[str, Any]:
     layers = expected_errors(compiled.graph, compiled.mapped)
     rows = [
-        fields_of(e, "node", "op=kind", "error=local", "may_saturate=saturates")
+        doc.fields_of(e, "node", "op=kind", "error=local", "may_saturate=saturates")
         | {"room": e.room if e.saturates else None, "peak": float(e.deviation.peak)}
         for e in layers
     ]
@@ -388,19 +419,19 @@ def _verify_data(report: VerifyReport | None) -> dict[str, Any] | None:
     return {
         "exact": all(o.exact_percent == 100.0 for o in report.outputs),
         "close": all(is_close(o.cosine, o.within1_percent) for o in report.outputs),
-        **fields_of(report, "samples", "layers", "tensors", "worst_layer", "as_vendor", "sums"),
+        **doc.fields_of(report, "samples", "layers", "tensors", "worst_layer", "as_vendor", "sums"),
         "rooms": [{"node": c.node, "times": c.room} for c in report.checks if c.room < inf],
-        "outputs": [fields_of(one, *VERIFIED_FIELDS) for one in report.outputs],
+        "outputs": [doc.fields_of(one, *VERIFIED_FIELDS) for one in report.outputs],
     }
 
 
 def step_data(view: CompileView) -> list[dict[str, Any]]:
     """Cycles per step, for the program file."""
-    return [fields_of(cost, "st_cycles", "cycles", "bound_by", "cost_known=known") for cost in view.cost.steps]
+    return [doc.fields_of(cost, "st_cycles", "cycles", "bound_by", "cost_known=known") for cost in view.cost.steps]
 
 
 def reason_data(reason: CpuReason) -> dict[str, Any]:
-    return fields_of(reason, "node", "op") | {"rule": reason.rule.id} | fields_of(reason, "seen", "limit", "remedy")
+    return {**doc.fields_of(reason, "node", "op", "rule", "seen", "limit", "remedy"), "rule": reason.rule.id}
 
 
 def encryption_data(view: CompileView) -> dict[str, Any] | None:
@@ -409,8 +440,8 @@ def encryption_data(view: CompileView) -> dict[str, Any] | None:
         return None
     found = count_encrypted(view.compiled.written, view.compiled.graph)
     return {
-        **fields_of(region, "pool", "address=start", "offset", "size_bytes"),
-        **fields_of(found, "encrypted_bytes", "plain_bytes", "engines", "epochs"),
+        **doc.fields_of(region, "pool", "address=start", "offset", "size_bytes"),
+        **doc.fields_of(found, "encrypted_bytes", "plain_bytes", "engines", "epochs"),
         "evidence": encryption_evidence(view),
     }
 
@@ -418,40 +449,40 @@ def encryption_data(view: CompileView) -> dict[str, Any] | None:
 # ------------------------------------------------------------------------------------------------------------ in short
 
 
-def _short_head(view: CompileView) -> Iterator[Chapter]:
+def _short_head(view: CompileView) -> Iterator[doc.Chapter]:
     source, graph = view.compiled.source, view.compiled.graph
     edges = [("input ", name) for name in graph.inputs[:_MOST_EDGES]] + [
         ("output", name) for name in graph.outputs[:_MOST_EDGES]
     ]
     more = len(graph.inputs) + len(graph.outputs) - len(edges)
     notes = list(dict.fromkeys((*source.notes, *graph.notes, *memory_notes(view))))
-    blocks: list[Block] = [f"  {edge} {edge_text(graph, name, _EDGE_NAME)}" for edge, name in edges]
+    blocks: list[doc.Block] = [f"  {edge} {edge_text(graph, name, _EDGE_NAME)}" for edge, name in edges]
     blocks += [f"  and {count(more, 'more input or output', 'more inputs and outputs')} (-v)"] if more else []
-    blocks += map(Note, notes[:_MOST_NOTES])
+    blocks += map(doc.Note, notes[:_MOST_NOTES])
     blocks += [f"  and {count(len(notes) - _MOST_NOTES, 'more note')} (-v)"] if len(notes) > _MOST_NOTES else []
-    yield Chapter(head(elided(view.model, NAME), f": {model_size(view)}"), blocks)
+    yield doc.Chapter(doc.head(elided(view.model, doc.NAME), f": {model_size(view)}"), blocks)
 
 
-def _short_time(view: CompileView) -> Iterator[Chapter]:
+def _short_time(view: CompileView) -> Iterator[doc.Chapter]:
     cost = view.cost
-    title = head("time", f": what {count(len(cost.steps), 'epoch')} (units that run at once) wait for")
-    yield Chapter(title, [parts.bounds_table(cost.bound_by, "{:3.0f} %")], close=True)
+    title = doc.head("time", f": what {count(len(cost.steps), 'epoch')} (units that run at once) wait for")
+    yield doc.Chapter(title, [parts.bounds_table(cost.bound_by, "{:3.0f} %")], close=True)
     pairs = zip(view.compiled.program.steps, cost.steps, strict=True)
     rows = [EpochRow(step.number, "cpu" if step.epoch is None else "npu", one) for step, one in pairs]
     slow = sorted(rows, key=lambda row: -row.cost.milliseconds)[:_SLOWEST]
     guessed = "; ~: guessed" if any(not row.cost.known for row in slow) else ""
     columns = (
-        Column[EpochRow]("share", lambda row: 100 * row.cost.cycles / max(1, cost.cycles), "{:3.0f} %"),
+        doc.Column[EpochRow]("share", lambda row: 100 * row.cost.cycles / max(1, cost.cycles), "{:3.0f} %"),
         parts.CYCLES,
         parts.where_column("where"),
-        Column[EpochRow]("waits for", lambda row: row.cost.bound_by, left=True),
-        Column[EpochRow]("layer", lambda row: elided(row.cost.origin, NAME), left=True),
+        doc.Column[EpochRow]("waits for", lambda row: row.cost.bound_by, left=True),
+        doc.Column[EpochRow]("layer", lambda row: elided(row.cost.origin, doc.NAME), left=True),
     )
-    title = head("slowest epochs", f" (cycles, where, waits for, layer{guessed})")
-    yield Chapter(title, [Table(columns, slow, "Slowest epochs")], close=True)
+    title = doc.head("slowest epochs", f" (cycles, where, waits for, layer{guessed})")
+    yield doc.Chapter(title, [doc.Table(columns, slow, "Slowest epochs")], close=True)
 
 
-def _short_cpu(view: CompileView) -> Iterator[Chapter]:
+def _short_cpu(view: CompileView) -> Iterator[doc.Chapter]:
     """Operators by the rule that sent them there; and what the quantiser left in float."""
     spent: dict[tuple[str, Rule], list[float]] = {}
     for reason, cost in cpu_steps(view):
@@ -461,43 +492,44 @@ def _short_cpu(view: CompileView) -> Iterator[Chapter]:
         for key in sorted(spent, key=lambda key: -sum(spent[key]))
     ]
     more = f"  and {count(len(found) - _GROUPS, 'more kind')} (-v)"
-    blocks: list[Block] = list(at_most(_GROUPS, found, more))
+    blocks: list[doc.Block] = list(doc.at_most(_GROUPS, found, more))
     left = Counter(node.kind for node in coverage(view.compiled.source).float_nodes)
     if left:
         kinds = [f"{number} {kind}" for kind, number in left.most_common(_GROUPS)] + ["..."] * (len(left) > _GROUPS)
-        blocks.append(Note(f"left in float by the quantiser: {', '.join(kinds)} (-v says why)"))
-    yield Chapter(head("on the CPU", " (`atonc explain` tries what to do)") if found else "", blocks, close=True)
+        blocks.append(doc.Note(f"left in float by the quantiser: {', '.join(kinds)} (-v says why)"))
+    title = doc.head("on the CPU", " (`atonc explain` tries what to do)") if found else ""
+    yield doc.Chapter(title, blocks, close=True)
 
 
-def _short_memory(view: CompileView) -> Iterator[Chapter]:
-    blocks: list[Block] = [_pools(view, addresses=False)]
+def _short_memory(view: CompileView) -> Iterator[doc.Chapter]:
+    blocks: list[doc.Block] = [_pools(view, addresses=False)]
     if in_code := view.memory.code_constants_bytes:
-        blocks.append(f"  in the code  {in_code:11,}  bytes of constants of CPU layers ({view.name}.c, flash)")
+        blocks.append(f"  in the code  {in_code:11,} bytes of constants of CPU layers ({view.name}.c, flash)")
     blocks += encryption_lines(view)
-    blocks += [Note(KERNELS_IN_RAM)] if view.memory.resident_bytes else []
-    yield Chapter(head("memory of ", view.board.name), blocks, close=True)
+    blocks += [doc.Note(KERNELS_IN_RAM)] if view.memory.resident_bytes else []
+    yield doc.Chapter(doc.head("memory of ", view.board.name), blocks, close=True)
 
 
-def _evidence(view: CompileView) -> Iterator[Chapter]:
+def _evidence(view: CompileView) -> Iterator[doc.Chapter]:
     """How near the epochs are to those of published programs."""
     found = view.compiled.silicon
     if sum(found.epochs.values()):
-        mark = Mark.ALARM if found.epochs[Grade.UNSEEN] else None
-        title = Marked.of(("evidence:", Mark.HEAD), (f" {parts.grade_text(found)}", mark))
-        yield Chapter(title, list(map(Note, parts.assumed(found))), close=True)
+        mark = doc.Mark.ALARM if found.epochs[Grade.UNSEEN] else None
+        title = doc.Marked.of(("evidence:", doc.Mark.HEAD), (f" {parts.grade_text(found)}", mark))
+        yield doc.Chapter(title, list(map(doc.Note, parts.assumed(found))), close=True)
 
 
-def _verified(view: CompileView) -> SummaryRow:
+def _verified(view: CompileView) -> doc.SummaryRow:
     report = view.compiled.report
     if report is None:
-        return SummaryRow("verified", "no: the emulator was not asked (--no-verify)", Mark.DOUBT)
+        return doc.SummaryRow("verified", "no: the emulator was not asked (--no-verify)", doc.Mark.DOUBT)
     cosine = min((output.cosine for output in report.outputs), default=1.0)
     off = f"at most {count(round(report.worst_layer), 'code')} off" if report.worst_layer else "all exact"
     inputs = f"{count(report.layers, 'layer')} emulated on {count(report.samples, 'input')}"
     said = f"{inputs}, {off}; cosine of outputs {cosine:.6f}"
     if all(is_close(output.cosine, output.within1_percent) for output in report.outputs):
-        return SummaryRow("verified", said, Mark.GOOD)
-    return SummaryRow("verified", f"{said}, below {MIN_COSINE}: `atonc validate` judges it", Mark.DOUBT)
+        return doc.SummaryRow("verified", said, doc.Mark.GOOD)
+    return doc.SummaryRow("verified", f"{said}, below {MIN_COSINE}: `atonc validate` judges it", doc.Mark.DOUBT)
 
 
 def _next(view: CompileView) -> str:
@@ -505,9 +537,9 @@ def _next(view: CompileView) -> str:
     ms, spilled = view.cost.latency_ms, view.memory.spilled_bytes
     if spilled:
         return f"{view.again('explain')}: tries what brings {size_text(spilled)} back onto the chip"
-    if found := resident_step(view.resident_outlook, ms):
+    if found := doc.resident_step(view.resident_outlook, ms):
         return found
-    if view.cost.cpu_ms > (1 - WORTH) * ms:
+    if view.cost.cpu_ms > (1 - doc.WORTH) * ms:
         return f"{view.again('explain')}: tries what to do about {ms_text(view.cost.cpu_ms)} on the CPU"
     if view.files:
         return f"{shell('view', Path(view.files[0]).parent)}: the report in the browser, layer by layer"

@@ -22,24 +22,7 @@ from atonc.insight.explain.types import (
     span_of,
 )
 from atonc.insight.report import columns, parts
-from atonc.insight.report.document import (
-    NAME,
-    Block,
-    Chapter,
-    Document,
-    Mark,
-    Marked,
-    Note,
-    at_most,
-    cpu_row,
-    fields_of,
-    flash_row,
-    head,
-    latency_row,
-    next_row,
-    ram_row,
-    resident_step,
-)
+from atonc.insight.report import document as doc
 from atonc.machine.base.errors import sentence
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count, elided
@@ -70,42 +53,42 @@ def document(
     known: Known = NOTHING_TRIED,
     everything: bool = False,
     verbose: bool = False,
-) -> Document:
+) -> doc.Document:
     """The costliest layers; `everything`: all of them with every reason; `verbose`: with every form behind the grades,
     too."""
     from atonc.insight.explain.remedies import lever_lines, peak, peak_lines
 
     spill = spill_lines(network.memory.spilled_bytes, ((step.bound_by, step.milliseconds) for step in network.steps))
-    alarms = [Marked(Mark.ALARM, line) for line in spill]
+    alarms = [doc.Marked(doc.Mark.ALARM, line) for line in spill]
     helps = lever_lines(known.levers) if known.levers is not None else [""]
-    levers = Chapter(head(helps[0]), helps[1:], close=True)
+    levers = doc.Chapter(doc.head(helps[0]), helps[1:], close=True)
     if everything or verbose:
         most, *buffers = peak_lines(peak(network)) or [""]
         busy = [line for layer in layers if layer.on != NOTHING for line in layer_lines(layer)]
-        whole = Chapter("", [*alarms, *_whole(network, layers, verbose)])
-        sections = [whole, Chapter("", busy), Chapter(head(most), buffers), levers]
+        whole = doc.Chapter("", [*alarms, *_whole(network, layers, verbose)])
+        sections = [whole, doc.Chapter("", busy), doc.Chapter(doc.head(most), buffers), levers]
     else:
         sections = [_headline(network, alarms), _costliest(network, layers), levers]
     on_cpu = [(one.kind, one.name, one.milliseconds) for one in network.layers if one.on in (CPU, HYBRID)]
     step = _next(network, known)
     summary = (
-        latency_row(network.latency_ms, f"{network.basis}{span_of(network)}", network.clocks),
-        ram_row(network.memory),
-        flash_row(network.memory),
-        cpu_row(on_cpu, network.latency_ms),
+        doc.latency_row(network.latency_ms, f"{network.basis}{span_of(network)}", network.clocks),
+        doc.ram_row(network.memory),
+        doc.flash_row(network.memory),
+        doc.cpu_row(on_cpu, network.latency_ms),
         parts.energy_row(network.energy),
-        next_row(step) if step else None,
+        doc.next_row(step) if step else None,
     )
-    return Document(sections=sections, summary=summary, data=lambda: as_json(network, layers, known))
+    return doc.Document(sections=sections, summary=summary, data=lambda: as_json(network, layers, known))
 
 
-def layer_document(network: NetworkView, layers: Sequence[LayerView], known: Known) -> Document:
+def layer_document(network: NetworkView, layers: Sequence[LayerView], known: Known) -> doc.Document:
     """`--layer`: these layers and nothing of the rest."""
     said = [line for layer in layers for line in layer_lines(layer)]
-    return Document(sections=[Chapter("", said)], data=lambda: as_json(network, layers, known))
+    return doc.Document(sections=[doc.Chapter("", said)], data=lambda: as_json(network, layers, known))
 
 
-def _whole(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> Iterator[Block]:
+def _whole(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> Iterator[doc.Block]:
     """What is true of all layers."""
     idle = sum(layer.on == NOTHING for layer in layers)
     free = f", {idle} cost nothing" if idle else ""
@@ -119,9 +102,9 @@ def _whole(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> 
     yield f"{network.memory.ram_text}, weights {network.memory.weights_bytes:,} bytes"
     yield from parts.energy_lines(network.energy)
     if network.basis == PREDICTED:
-        yield Marked(Mark.DOUBT, f"expected error of the prediction: {error_band(network)}")
+        yield doc.Marked(doc.Mark.DOUBT, f"expected error of the prediction: {error_band(network)}")
     yield from limit_lines(network)
-    yield from map(Note, network.notes)
+    yield from map(doc.Note, network.notes)
     yield from parts.silicon_lines(network.silicon, verbose)
     yield from coverage_lines(network, verbose)
 
@@ -144,8 +127,8 @@ def coverage_lines(network: NetworkView, verbose: bool) -> list[str]:
     nodes = sorted(found.float_nodes, key=lambda node: -node.size_bytes)
     share = f" {found.percent:.1f} % of the operators that compute; {len(nodes)} left in float"
     out = [f"  {node.kind} {elided(node.name, LONG_NAME)} ({node.size_bytes:,} bytes): {node.why}" for node in nodes]
-    title = head("quantised:", f"{share} ({found.float_bytes:,} bytes)")
-    return [title, *at_most(len(out) if verbose else _MOST_SLOW, out)]
+    title = doc.head("quantised:", f"{share} ({found.float_bytes:,} bytes)")
+    return [title, *doc.at_most(len(out) if verbose else _MOST_SLOW, out)]
 
 
 def _numbers(layer: LayerView) -> str:
@@ -157,18 +140,18 @@ def layer_lines(layer: LayerView) -> list[str]:
         return [f"{layer.kind} {elided(layer.name, LONG_NAME)}: costs nothing, the bytes stay where they are"]
     place = _numbers(layer) if layer.steps else "in the epochs of another layer"
     name, figures = f"{layer.kind} {elided(layer.name, LONG_NAME)}: ", ", ".join((place, *columns.words(layer)))
-    out: list[str] = [Marked(Mark.PLACE, layer.on.upper(), name, f", {figures}")]
+    out: list[str] = [doc.Marked(doc.Mark.PLACE, layer.on.upper(), name, f", {figures}")]
     if layer.chains:
         out.append("    " + "; ".join(layer.chains) + (f" ({', '.join(layer.modes)})" if layer.modes else ""))
     for one in layer.decisions:
         if one.avoided:
-            out.append(Marked(Mark.RULE, one.rule.id, "    ", f": {sentence(one.seen)}"))
+            out.append(doc.Marked(doc.Mark.RULE, one.rule.id, "    ", f": {sentence(one.seen)}"))
             continue
         seen = sentence(f"seen: {one.seen}")
-        out.append(Marked(Mark.RULE, one.rule.id, "    ", f": {one.rule.sentence}"))
+        out.append(doc.Marked(doc.Mark.RULE, one.rule.id, "    ", f": {one.rule.sentence}"))
         out.append(f"        {seen} {sentence(f'Limit: {one.limit}')}")
         if one.remedy:
-            out.append(Marked(Mark.REMEDY, f"what to do: {sentence(one.remedy)}{_price(one)}", "        "))
+            out.append(doc.Marked(doc.Mark.REMEDY, f"what to do: {sentence(one.remedy)}{_price(one)}", "        "))
         elif one.price is not None and one.price.tried:
             out.append(f"        tried without gain: {sentence(one.price.how)}")
     return out
@@ -190,9 +173,9 @@ def as_json(network: NetworkView, layers: Sequence[LayerView], known: Known = NO
 
     top = peak(network)
     return {
-        **fields_of(network, "model", "tool", "board", "cycles", "latency_ms"),
+        **doc.fields_of(network, "model", "tool", "board", "cycles", "latency_ms"),
         **error_band(network).as_data(network.latency_ms),
-        "clocks": fields_of(network, "npu_mhz", "cpu_mhz"),
+        "clocks": doc.fields_of(network, "npu_mhz", "cpu_mhz"),
         "bound_by": dict(network.bound_by),
         "limit": network.limit.as_dict() if network.limit else None,
         **parts.energy_data(network.energy),
@@ -208,31 +191,31 @@ def as_json(network: NetworkView, layers: Sequence[LayerView], known: Known = NO
 
 
 def _peak_data(top: Peak) -> dict[str, Any]:
-    buffers = [fields_of(buffer, "name", "kind", "size_bytes", "layer") for buffer in top.buffers]
+    buffers = [doc.fields_of(buffer, "name", "kind", "size_bytes", "layer") for buffer in top.buffers]
     return {"epoch": top.step.number, "title": top.step.title, "live_bytes": top.live_bytes, "buffers": buffers}
 
 
 def _lever_data(lever: FitLever) -> dict[str, Any]:
-    return {**fields_of(lever, "what", "saved_bytes", "unspilled_bytes", "cycles"), "fits": lever.after.fits}
+    return {**doc.fields_of(lever, "what", "saved_bytes", "unspilled_bytes", "cycles"), "fits": lever.after.fits}
 
 
 def _coverage_data(network: NetworkView) -> dict[str, Any] | None:
     found = network.coverage
     if found is None:
         return None
-    nodes = [fields_of(node, "node=name", "op=kind", "size_bytes", "why") for node in found.float_nodes]
+    nodes = [doc.fields_of(node, "node=name", "op=kind", "size_bytes", "why") for node in found.float_nodes]
     return {"percent": found.percent, "float_ops": nodes}
 
 
 def layer_data(layer: LayerView) -> dict[str, Any]:
     names = ("name", "op=kind", "nodes", "on", "epochs=steps", "shape", "macs")
     return {
-        **fields_of(layer, *names),
+        **doc.fields_of(layer, *names),
         "milliseconds": layer.milliseconds,
         **columns.figures(layer),
         "bound_by": dict(layer.bound_by),
         "limited_by": layer.limit.held_by if layer.limit else "",
-        **fields_of(layer, "chains", "modes"),
+        **doc.fields_of(layer, "chains", "modes"),
         "decisions": [one.as_dict() for one in layer.decisions],
     }
 
@@ -240,15 +223,15 @@ def layer_data(layer: LayerView) -> dict[str, Any]:
 MOST_LAYERS = 10
 
 
-def _headline(network: NetworkView, alarms: Sequence[str]) -> Chapter:
+def _headline(network: NetworkView, alarms: Sequence[str]) -> doc.Chapter:
     free = sum(layer.on == NOTHING for layer in network.layers)
     steps = f"{count(len(network.layers), 'layer')} in {count(len(network.steps), 'epoch')} (units that run at once)"
     steps += f", {count(free, 'layer')} at no cost" if free else ""
-    title = head(elided(network.model, NAME), f", compiled by {network.tool}: {steps}")
-    return Chapter(title, [parts.bounds_table(network.bound_by, "{:3.0f} % of the time"), *alarms])
+    title = doc.head(elided(network.model, doc.NAME), f", compiled by {network.tool}: {steps}")
+    return doc.Chapter(title, [parts.bounds_table(network.bound_by, "{:3.0f} % of the time"), *alarms])
 
 
-def _costliest(network: NetworkView, layers: Sequence[LayerView]) -> Chapter:
+def _costliest(network: NetworkView, layers: Sequence[LayerView]) -> doc.Chapter:
     busy = sorted((layer for layer in layers if layer.cycles), key=lambda layer: -layer.cycles)
     shown = busy[:MOST_LAYERS]
     share = 100 * sum(layer.cycles for layer in shown) / max(1, network.cycles)
@@ -259,13 +242,13 @@ def _costliest(network: NetworkView, layers: Sequence[LayerView]) -> Chapter:
         out += [_layer_line(layer, network), *_what_to_do(layer, said)]
     if len(shown) < len(busy):
         out.append("all layers with all reasons: --all; one of them: --layer NAME; words: --terms")
-    return Chapter(head(title, f" ({share:.0f} % of the time: share, cycles, where), and what to do"), out)
+    return doc.Chapter(doc.head(title, f" ({share:.0f} % of the time: share, cycles, where), and what to do"), out)
 
 
-def _layer_line(layer: LayerView, network: NetworkView) -> Marked:
+def _layer_line(layer: LayerView, network: NetworkView) -> doc.Marked:
     before = f"{100 * layer.cycles / max(1, network.cycles):5.1f} % {layer.cycles:>12,}  "
-    place = (layer.on, Mark.ON_CPU if layer.on in (CPU, HYBRID) else None)
-    return Marked.of((before, None), place, (f"  {layer.title} {elided(layer.name, NAME)}", None))
+    place = (layer.on, doc.Mark.ON_CPU if layer.on in (CPU, HYBRID) else None)
+    return doc.Marked.of((before, None), place, (f"  {layer.title} {elided(layer.name, doc.NAME)}", None))
 
 
 def _what_to_do(layer: LayerView, said: set[str]) -> list[str]:
@@ -280,17 +263,17 @@ def _what_to_do(layer: LayerView, said: set[str]) -> list[str]:
     return [_once(best, f"{best.remedy}; tried: {gained}", said, f"as above; tried: {gained}")]
 
 
-def _once(one: Decision, words: str, said: set[str], again: str = "as above") -> Marked:
+def _once(one: Decision, words: str, said: set[str], again: str = "as above") -> doc.Marked:
     shown = again if one.rule.id in said else words
     said.add(one.rule.id)
-    return Marked.of((" " * 9, None), (one.rule.id, Mark.RULE), (f": {shown}", Mark.REMEDY), hang=11)
+    return doc.Marked.of((" " * 9, None), (one.rule.id, doc.Mark.RULE), (f": {shown}", doc.Mark.REMEDY), hang=11)
 
 
 def _next(network: NetworkView, known: Known) -> str:
     """The step that brings the whole network most, of those that were tried or estimated."""
     if known.levers:
         return str(known.levers[0])
-    if found := resident_step(known.outlook, network.latency_ms):
+    if found := doc.resident_step(known.outlook, network.latency_ms):
         return found
     tried = [
         (one.price.cycles, layer, one.price.how)
@@ -301,11 +284,11 @@ def _next(network: NetworkView, known: Known) -> str:
     if not tried:
         return ""
     cycles, layer, how = max(tried, key=lambda row: row[0])
-    return f"see {elided(layer.name, NAME)} above: {cycles:,} cycles less ({how})"
+    return f"see {elided(layer.name, doc.NAME)} above: {cycles:,} cycles less ({how})"
 
 
-def search_document(attempts: Sequence[Attempt], decisions: Decisions) -> Document:
-    built: list[Block] = []
+def search_document(attempts: Sequence[Attempt], decisions: Decisions) -> doc.Document:
+    built: list[doc.Block] = []
     for number, one in enumerate(attempts, 1):
         figures = f"{one.cycles:,} cycles, {one.peak_bytes:,} bytes at the peak: " if one.cycles else ""
         built.append(f"  {number:2}  {one.reason}")
@@ -313,10 +296,10 @@ def search_document(attempts: Sequence[Attempt], decisions: Decisions) -> Docume
     decided = saved.as_json(replace(decisions, made_for=None))
     title = f"{len(attempts)} programs were built:" if len(attempts) > 1 else "one program was built:"
     other = "decided: " + ("nothing otherwise than what is tried first" if not decided else "")
-    return Document(
+    return doc.Document(
         sections=[
-            Chapter(title, built),
-            Chapter(other, [f"  {name}: {_value(value)}" for name, value in decided.items()]),
+            doc.Chapter(title, built),
+            doc.Chapter(other, [f"  {name}: {_value(value)}" for name, value in decided.items()]),
         ],
         data=lambda: {"search": [asdict(one) for one in attempts], KEY: saved.as_json(decisions)},
     )

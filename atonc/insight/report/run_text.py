@@ -10,20 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atonc.compiler.ir import Array
+from atonc.insight.report import document as doc
 from atonc.insight.report import parts
-from atonc.insight.report.document import (
-    Chapter,
-    Column,
-    Document,
-    Mark,
-    Marked,
-    SummaryRow,
-    Table,
-    at_most,
-    fields_of,
-    head,
-    predicted_row,
-)
 from atonc.insight.report.parts import SLOWEST, EpochRow, epoch_chapter
 from atonc.machine.base.errors import plain
 from atonc.machine.base.frozen import dataclass
@@ -61,7 +49,7 @@ class RunView:
     violations: Sequence[Violation] | None = None
 
 
-def document(view: RunView, verbose: bool = False) -> Document:
+def document(view: RunView, verbose: bool = False) -> doc.Document:
     result, cost = view.result, view.cost
     net, kinds = result.net.network, Counter(step.kind for step in result.steps if not step.empty)
     flavour = "epoch controller" if any(block.blob for block in net.blocks) else "driven by the CPU"
@@ -69,57 +57,57 @@ def document(view: RunView, verbose: bool = False) -> Document:
     steps = zip(result.steps, cost.steps, strict=True)
     rows = [EpochRow(step.number, step.kind, one) for step, one in steps if not step.empty]
     sections = [
-        Chapter(
+        doc.Chapter(
             f"network {net.name} ({plain(net.c_file.name)}), compiled by {compiler}, {flavour}",
             [f"input  {i.name} {_shape(i.mem_shape or i.shape)} {i.type.lower()}" for i in result.net.inputs],
         ),
         epoch_chapter(rows, verbose, "kind", "origin"),
-        Chapter("", cost_lines(cost) if verbose else []),
-        Chapter("", list(_output_lines(view)), close=True),
+        doc.Chapter("", cost_lines(cost) if verbose else []),
+        doc.Chapter("", list(_output_lines(view)), close=True),
     ]
     if view.violations is not None:
-        sections.append(Chapter("", violation_lines(view.violations, len(result.steps)), close=True))
+        sections.append(doc.Chapter("", violation_lines(view.violations, len(result.steps)), close=True))
     if view.layers is not None:
         sections.append(_layers(view.layers, verbose))
     if view.differences is not None:
-        sections.append(Chapter("", _difference_lines(view.differences), close=True))
+        sections.append(doc.Chapter("", _difference_lines(view.differences), close=True))
     listed = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
     summary = (
-        SummaryRow("emulated", f"{count(kinds.total(), 'epoch')} ({listed}) in {result.seconds:.2f} s"),
-        predicted_row(cost),
-        SummaryRow("CPU", f"{ms_text(cost.cpu_ms)} of it"),
+        doc.SummaryRow("emulated", f"{count(kinds.total(), 'epoch')} ({listed}) in {result.seconds:.2f} s"),
+        doc.predicted_row(cost),
+        doc.SummaryRow("CPU", f"{ms_text(cost.cpu_ms)} of it"),
         _safety_row(view.violations),
         _compared_row(view.differences),
     )
-    return Document(sections=sections, summary=summary, data=lambda: as_json(view))
+    return doc.Document(sections=sections, summary=summary, data=lambda: as_json(view))
 
 
-def _safety_row(found: Sequence[Violation] | None) -> SummaryRow | None:
+def _safety_row(found: Sequence[Violation] | None) -> doc.SummaryRow | None:
     if found is None:
         return None
     broken, unproven = _count(found, Severity.VIOLATION), _count(found, Severity.UNPROVEN)
-    mark = Mark.ALARM if broken else Mark.DOUBT if unproven else Mark.GOOD
-    return SummaryRow("safety", f"{count(broken, 'violation')}, {count(unproven, 'unproven form')}", mark)
+    mark = doc.Mark.ALARM if broken else doc.Mark.DOUBT if unproven else doc.Mark.GOOD
+    return doc.SummaryRow("safety", f"{count(broken, 'violation')}, {count(unproven, 'unproven form')}", mark)
 
 
-def _compared_row(found: Sequence[BufferDifference] | None) -> SummaryRow | None:
+def _compared_row(found: Sequence[BufferDifference] | None) -> doc.SummaryRow | None:
     if found is None:
         return None
     wrong = sum(bool(one.different) for one in found)
     text = f"{wrong} of {count(len(found), 'buffer')} differ" if wrong else f"{count(len(found), 'buffer')}, all equal"
-    return SummaryRow("compared", text, Mark.ALARM if wrong else Mark.GOOD)
+    return doc.SummaryRow("compared", text, doc.Mark.ALARM if wrong else doc.Mark.GOOD)
 
 
 def cost_lines(cost: NetworkCost) -> list[str]:
     shares = ", ".join(f"{label} {share:.0%}" for label, share in cost.bound_by.items() if share >= 0.005)
     band = cost.band
     lines = [
-        head(
+        doc.head(
             "latency ",
             f"{cost.latency_ms:.2f} ms predicted ({band.span(cost.latency_ms)}) at NPU {cost.npu_mhz:.0f} MHz, "
             f"CPU {cost.cpu_mhz:.0f} MHz (NPU {cost.npu_ms:.2f} ms, CPU {cost.cpu_ms:.2f} ms); not measured on a board",
         ),
-        Marked(Mark.DOUBT, f"expected error of the prediction: {band}"),
+        doc.Marked(doc.Mark.DOUBT, f"expected error of the prediction: {band}"),
         f"bound by: {shares}",
         f"ST's estimate: {cost.st_cycles:,} cycles for the NPU epochs",
     ]
@@ -151,7 +139,7 @@ def violation_lines(violations: Sequence[Violation], epochs: int) -> list[str]:
     for rule in sorted({v.rule.id: v.rule for v in serious}.values(), key=lambda r: r.id):
         lines.append(f"  {rule.id} {rule.sentence} ({rule.evidence}). What to do: {rule.remedy}.")
         places = [f"     {v.where}: {v.seen}" for v in serious if v.rule.id == rule.id]
-        lines += at_most(5, places, "     and {} more")
+        lines += doc.at_most(5, places, "     and {} more")
     return lines
 
 
@@ -160,15 +148,15 @@ def _count(violations: Sequence[Violation], severity: Severity) -> int:
 
 
 LAYERS = (  # of a `LayerResult`: what compares layers is loaded by who does
-    Column[Any]("epoch", lambda one: one.epoch, "epoch {:4d}"),
-    Column[Any]("operator", lambda one: one.kind, left=True),
-    Column[Any]("largest difference", lambda one: one.max_diff, "max {:g}", left=True),
-    Column[Any]("differ", lambda one: one.differ_percent, "differ {:6.2f} %"),
-    Column[Any]("tensor", lambda one: f"{one.tensor}{f'  because {one.cause}' if one.cause else ''}", left=True),
+    doc.Column[Any]("epoch", lambda one: one.epoch, "epoch {:4d}"),
+    doc.Column[Any]("operator", lambda one: one.kind, left=True),
+    doc.Column[Any]("largest difference", lambda one: one.max_diff, "max {:g}", left=True),
+    doc.Column[Any]("differ", lambda one: one.differ_percent, "differ {:6.2f} %"),
+    doc.Column[Any]("tensor", lambda one: f"{one.tensor}{f'  because {one.cause}' if one.cause else ''}", left=True),
 )
 
 
-def _layers(report: LayerReport, verbose: bool) -> Chapter:
+def _layers(report: LayerReport, verbose: bool) -> doc.Chapter:
     title = (
         f"layers: {count(len(report.results), 'tensor')} compared with exact arithmetic on the inputs they really had: "
         f"largest difference {report.max_diff:g}, {report.differ_percent:.2f} % of the values differ; "
@@ -176,7 +164,7 @@ def _layers(report: LayerReport, verbose: bool) -> Chapter:
     )
     rows = report.results if verbose else report.exceptions()
     none = [] if rows or verbose else ["  no layer is further than 1 from exact arithmetic"]
-    return Chapter(title, [Table(LAYERS, rows, "Layers"), *none], close=True)
+    return doc.Chapter(title, [doc.Table(LAYERS, rows, "Layers"), *none], close=True)
 
 
 def _difference_lines(differences: Sequence[BufferDifference]) -> list[str]:
@@ -212,11 +200,11 @@ def as_json(view: RunView) -> dict[str, Any]:
             if (value := result.outputs.get(info.name)) is not None
         ],
         "epochs": [
-            {"id": step.number, "kind": step.kind, **fields_of(c, *COST_FIELDS)}
+            {"id": step.number, "kind": step.kind, **doc.fields_of(c, *COST_FIELDS)}
             for step, c in zip(result.steps, cost.steps, strict=True)
             if not step.empty
         ],
-        **fields_of(cost, "cycles", "st_cycles", "latency_ms"),
+        **doc.fields_of(cost, "cycles", "st_cycles", "latency_ms"),
         **cost.band.as_data(cost.latency_ms),
         **parts.energy_data(cost.energy),
         "bound_by": dict(cost.bound_by),
@@ -262,14 +250,14 @@ def layer_data(report: LayerReport) -> dict[str, Any]:
     return {
         "max_diff": report.max_diff,
         "differ_percent": report.differ_percent,
-        "layers": [fields_of(result, *LAYER_FIELDS) for result in report.results],
-        "unmatched": [fields_of(one, "tensor", "op=kind", "reason") for one in report.unmatched],
+        "layers": [doc.fields_of(result, *LAYER_FIELDS) for result in report.results],
+        "unmatched": [doc.fields_of(one, "tensor", "op=kind", "reason") for one in report.unmatched],
     }
 
 
 def _difference_data(difference: BufferDifference) -> dict[str, Any]:
     histogram = {str(k): v for k, v in sorted(difference.histogram.items())}
-    return fields_of(difference, "name", "epoch", "different", "cosine") | {"histogram": histogram}
+    return doc.fields_of(difference, "name", "epoch", "different", "cosine") | {"histogram": histogram}
 
 
 def epoch_lines(epoch: Epoch) -> Iterator[str]:

@@ -13,19 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from atonc.insight.explain.types import NetworkView
-from atonc.insight.report.document import (
-    Block,
-    Card,
-    Cards,
-    Curves,
-    Document,
-    Links,
-    Note,
-    Only,
-    Subtitle,
-    Table,
-    Terms,
-)
+from atonc.insight.report import document as doc
 from atonc.insight.report.html.network import network_data
 from atonc.insight.report.html.plots import small_curves, svg
 
@@ -111,41 +99,41 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], label: str) -> 
     return f"{scroll}<table><thead><tr>{titles}</tr></thead><tbody>{lines}</tbody></table></div>"
 
 
-def document_page(document: Document) -> bytes:
+def document_page(document: doc.Document) -> bytes:
     """A page of what was found: every section with a heading, its drawings, tables and notes."""
-    shown = (section for section in document.sections if section.only != Only.TEXT)
+    shown = (section for section in document.sections if section.only != doc.Only.TEXT)
     blocks = ((f"{one.title[:1].upper()}{one.title[1:]}", "".join(map(_markup, one.blocks))) for one in shown)
     return plain_page(document.title, document.said, blocks)
 
 
-def _markup(block: Block) -> str:
-    if isinstance(block, Table):
+def _markup(block: doc.Block) -> str:
+    if isinstance(block, doc.Table):
         titles = ["", *(c.title for c in block.columns)] if block.numbered else [c.title for c in block.columns]
         rows = [[column.text(row) for column in block.columns] for row in block.rows]
         cells = [[str(number), *row] for number, row in enumerate(rows, 1)] if block.numbered else rows
         return table(titles, cells, block.label)
     if isinstance(block, str):
         return f"<p>{html.escape(block)}</p>"
-    if isinstance(block, Note):
+    if isinstance(block, doc.Note):
         return f'<p class="hint">{html.escape(block.text)}</p>'
-    if isinstance(block, Subtitle):
+    if isinstance(block, doc.Subtitle):
         return f"<h3>{html.escape(block.text)}</h3>"
-    if isinstance(block, Cards):
+    if isinstance(block, doc.Cards):
         return f'<div class="samples">{"".join(map(_card, block.cards))}</div>'
-    if isinstance(block, Terms):
+    if isinstance(block, doc.Terms):
         lines = (f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>" for name, value in block.rows.items())
         return f"<dl>{''.join(lines)}</dl>"
-    if isinstance(block, Links):
+    if isinstance(block, doc.Links):
         files = ((html.escape(quote(file)), html.escape(what)) for what, file in block.files.items())
         lines = (f'<li><a href="{file}">{what}</a></li>' for file, what in files)
         return f'<ul class="links">{"".join(lines)}</ul>' if block.files else ""
     return svg(block)
 
 
-def _card(card: Card) -> str:
-    picture = small_curves(card.picture) if isinstance(card.picture, Curves) else _thumbnail(card.picture)
+def _card(card: doc.Card) -> str:
+    picture = small_curves(card.picture) if isinstance(card.picture, doc.Curves) else _thumbnail(card.picture)
     said = "".join(f"<br>{html.escape(line)}" for line in card.said)
-    title = f"<b>{html.escape(card.title)}</b>" if isinstance(card.picture, Curves) else html.escape(card.title)
+    title = f"<b>{html.escape(card.title)}</b>" if isinstance(card.picture, doc.Curves) else html.escape(card.title)
     return f"<figure>{picture}<figcaption>{title}{said}</figcaption></figure>"
 
 
