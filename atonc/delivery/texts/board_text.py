@@ -22,6 +22,12 @@ BOARDS = (
     Column[Board]("clocks", lambda board: _clocks(board), left=True),
     Column[Board]("external memory", lambda board: _external(board), left=True),
 )
+Stretch = tuple[int, int, str]  # of memory: start, end, what is there
+STRETCHES = (
+    Column[Stretch]("from", lambda one: f"{one[0]:#010x} to {max(one[0], one[1] - 1):#010x}"),
+    Column[Stretch]("size", lambda one: size(one[1] - one[0]), width=9),
+    Column[Stretch]("what", lambda one: one[2], left=True),
+)
 
 
 def listing(boards: Sequence[Board]) -> Document:
@@ -58,32 +64,27 @@ def as_dict(board: Board) -> dict[str, Any]:
 
 def _chapters(board: Board) -> Iterator[Chapter]:
     yield Chapter("", [f"{board.title} ({board.name}), {board.machine_name}, {_clocks(board)}"])
-    blocks: list[Block] = []
+    memories, areas = list[Stretch](), list[Stretch]()
     for memory in board.memories:
         speed = f", {memory.mb_per_s:g} MB/s" if memory.mb_per_s else ""
         said = f"{memory.name:<10} {memory.kind}{speed}: {', '.join(memory.users)}"
-        blocks.append(f"  {_range(memory.base, memory.end)}  {said}")
-    yield Chapter("memories", blocks)
-    blocks = []
+        memories.append((memory.base, memory.end, said))
     for area in board.areas:
         region = f", linker region {area.linker}" if area.linker else ""
         boot = ", until the application runs" if area.at_boot else ""
-        blocks.append(f"  {_range(area.base, area.end)}  {area.name}: {area.user}{boot}{region}")
-    yield Chapter("areas", blocks)
+        areas.append((area.base, area.end, f"{area.name}: {area.user}{boot}{region}"))
+    yield Chapter("memories", [Table(STRETCHES, memories, "Memories")])
+    yield Chapter("areas", [Table(STRETCHES, areas, "Areas")])
     for found in board.pool_sets.values():
-        pools = [f"  {_pool(pool, pool.name in found.past_end)}" for pool in found.pools]
-        yield Chapter(f"pool set {found.name}: {found.title}", pools)
+        pools = [(p.base, p.base + p.size_bytes, _pool(p, p.name in found.past_end)) for p in found.pools]
+        yield Chapter(f"pool set {found.name}: {found.title}", [Table(STRETCHES, pools, "Pools")])
 
 
 def _pool(pool: MemoryPool, past_end: bool) -> str:
     words = [] if pool.writable else ["constants only"]
     words += ["constants first"] if pool.writable and pool.constants_preferred else []
     words += ["larger than the memory"] if past_end else []
-    return f"{_range(pool.base, pool.base + pool.size_bytes)}  {pool.name}" + (f": {', '.join(words)}" if words else "")
-
-
-def _range(start: int, end: int) -> str:
-    return f"{start:#010x} to {max(start, end - 1):#010x}  {size(end - start):>9}"
+    return f"{pool.name}: {', '.join(words)}" if words else pool.name
 
 
 def size(count: int) -> str:

@@ -149,22 +149,8 @@ def _ops(view: CompileView) -> Sequence[Op]:
 
 def _step(step: ProgramStep, cost: StepCost, owner: str, network: NetworkCost) -> StepView:
     epoch = step.epoch
-    return StepView(
-        number=step.number,
-        on=CPU if epoch is None else NPU,
-        title=step.plan.title,
-        layer=owner,
-        cycles=cost.cycles,
-        milliseconds=cost.milliseconds,
-        st_cycles=cost.st_cycles,
-        bound_by=cost.bound_by,
-        known=cost.known,
-        parts={} if epoch is None else dict(cost.parts),
-        activity=cost.activity,
-        energy_uj=network.energy_uj(cost),
-        doubts={} if epoch is None else dict(cost.doubts),
-        **wiring.figures(epoch),
-    )
+    told = {"number": step.number, "on": CPU if epoch is None else NPU, "title": step.plan.title, "layer": owner}
+    return wiring.counted_step(cost, network, epoch, **told, parts={} if epoch is None else dict(cost.parts))
 
 
 Steps = Mapping[int, tuple[ProgramStep, StepView]]  # by their numbers
