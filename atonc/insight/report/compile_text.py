@@ -64,11 +64,11 @@ def document(view: CompileView, gates: Sequence[CheckResult] = (), verbose: bool
     """Details, then the figures that people look for; `gates`: what the user asked for."""
     cost, broken = view.cost, [gate.says for gate in gates if not gate.holds]
     on_cpu = [(reason.op, reason.node, one.milliseconds) for reason, one in cpu_steps(view)]
-    short = (_short_head, _short_time, _short_cpu, _short_memory, _evidence)
-    sections = [chapter for make in short for chapter in make(view)]
+    written = [f"compiled in {view.compiled.seconds:.2f} s", *(f"wrote {file}" for file in view.files)]
     if verbose:
-        written = [f"compiled in {view.compiled.seconds:.2f} s", *(f"wrote {file}" for file in view.files)]
         sections = [*report(view).sections, doc.Chapter("", written)]
+    else:
+        sections = [_short_head(view), *_short_time(view), _short_cpu(view), _short_memory(view), _evidence(view)]
     gate = doc.SummaryRow("gates", f"{count(len(broken), 'gate')} broken", doc.Mark.ALARM)
     summary = (
         doc.predicted_row(cost),
@@ -102,10 +102,11 @@ def picture(view: CompileView, network: NetworkView, layers: Sequence[Mapping[st
         "activations": f"{memory.activations_bytes:,} bytes (at least {view.compiled.layout.lower_bound_bytes:,})",
         "outside the chip": f"{memory.spilled_bytes:,} bytes" if memory.spilled_bytes else "",
         "weights": f"{memory.weights_bytes:,} bytes",
-        "verification": f"{count(proof.layers, 'layer')} emulated, at most {count(proof.worst_layer, 'code')} off"
-        if proof
-        else "skipped",
+        "verification": "skipped",
     }
+    if proof is not None:
+        off = f"at most {count(proof.worst_layer, 'code')} off"
+        figures["verification"] = f"{count(proof.layers, 'layer')} emulated, {off}"
     for what, names in (("input", graph.inputs), ("output", graph.outputs)):
         figures |= {f"{what} {doc.short_name(name)}": _kind_text(graph, name) for name in names[:_MOST_EDGES]}
     shown = doc.Terms({name: said for name, said in figures.items() if said})
@@ -138,20 +139,23 @@ def short_repr(view: CompileView) -> str:
 
 def report(view: CompileView) -> doc.Document:
     """All that is known, as `NAME_report.txt` and -v have it."""
-    steps = zip(view.compiled.program.steps, view.cost.steps, strict=True)
-    rows = [EpochRow(step.number, "cpu" if step.epoch is None else "npu", cost) for step, cost in steps]
     return doc.Document(
         sections=[
             doc.Chapter("", list(_head(view))),
             memory_chapter(view),
             doc.Chapter("", cost_lines(view.cost)),
-            epoch_chapter(rows, True, "on", "what"),
+            epoch_chapter(_epochs(view), True, "on", "what"),
             cpu_chapter(cpu_steps(view)),
             _coverage(view.compiled.source),
             error_chapter(view.compiled),
             verify_chapter(view.compiled.report),
         ]
     )
+
+
+def _epochs(view: CompileView) -> list[EpochRow]:
+    steps = zip(view.compiled.program.steps, view.cost.steps, strict=True)
+    return [EpochRow(step.number, "cpu" if step.epoch is None else "npu", cost) for step, cost in steps]
 
 
 def cpu_steps(view: CompileView) -> list[tuple[CpuReason, StepCost]]:
@@ -449,7 +453,7 @@ def encryption_data(view: CompileView) -> dict[str, Any] | None:
 # ------------------------------------------------------------------------------------------------------------ in short
 
 
-def _short_head(view: CompileView) -> Iterator[doc.Chapter]:
+def _short_head(view: CompileView) -> doc.Chapter:
     source, graph = view.compiled.source, view.compiled.graph
     edges = [("input ", name) for name in graph.inputs[:_MOST_EDGES]] + [
         ("output", name) for name in graph.outputs[:_MOST_EDGES]
@@ -460,16 +464,14 @@ def _short_head(view: CompileView) -> Iterator[doc.Chapter]:
     blocks += [f"  and {count(more, 'more input or output', 'more inputs and outputs')} (-v)"] if more else []
     blocks += map(doc.Note, notes[:_MOST_NOTES])
     blocks += [f"  and {count(len(notes) - _MOST_NOTES, 'more note')} (-v)"] if len(notes) > _MOST_NOTES else []
-    yield doc.Chapter(doc.head(elided(view.model, doc.NAME), f": {model_size(view)}"), blocks)
+    return doc.Chapter(doc.head(elided(view.model, doc.NAME), f": {model_size(view)}"), blocks)
 
 
 def _short_time(view: CompileView) -> Iterator[doc.Chapter]:
     cost = view.cost
     title = doc.head("time", f": what {count(len(cost.steps), 'epoch')} (units that run at once) wait for")
     yield doc.Chapter(title, [parts.bounds_table(cost.bound_by, "{:3.0f} %")], close=True)
-    pairs = zip(view.compiled.program.steps, cost.steps, strict=True)
-    rows = [EpochRow(step.number, "cpu" if step.epoch is None else "npu", one) for step, one in pairs]
-    slow = sorted(rows, key=lambda row: -row.cost.milliseconds)[:_SLOWEST]
+    slow = sorted(_epochs(view), key=lambda row: -row.cost.milliseconds)[:_SLOWEST]
     guessed = "; ~: guessed" if any(not row.cost.known for row in slow) else ""
     columns = (
         doc.Column[EpochRow]("share", lambda row: 100 * row.cost.cycles / max(1, cost.cycles), "{:3.0f} %"),
@@ -482,7 +484,7 @@ def _short_time(view: CompileView) -> Iterator[doc.Chapter]:
     yield doc.Chapter(title, [doc.Table(columns, slow, "Slowest epochs")], close=True)
 
 
-def _short_cpu(view: CompileView) -> Iterator[doc.Chapter]:
+def _short_cpu(view: CompileView) -> doc.Chapter:
     """Operators by the rule that sent them there; and what the quantiser left in float."""
     spent: dict[tuple[str, Rule], list[float]] = {}
     for reason, cost in cpu_steps(view):
@@ -498,25 +500,26 @@ def _short_cpu(view: CompileView) -> Iterator[doc.Chapter]:
         kinds = [f"{number} {kind}" for kind, number in left.most_common(_GROUPS)] + ["..."] * (len(left) > _GROUPS)
         blocks.append(doc.Note(f"left in float by the quantiser: {', '.join(kinds)} (-v says why)"))
     title = doc.head("on the CPU", " (`atonc explain` tries what to do)") if found else ""
-    yield doc.Chapter(title, blocks, close=True)
+    return doc.Chapter(title, blocks, close=True)
 
 
-def _short_memory(view: CompileView) -> Iterator[doc.Chapter]:
+def _short_memory(view: CompileView) -> doc.Chapter:
     blocks: list[doc.Block] = [_pools(view, addresses=False)]
     if in_code := view.memory.code_constants_bytes:
         blocks.append(f"  in the code  {in_code:11,} bytes of constants of CPU layers ({view.name}.c, flash)")
     blocks += encryption_lines(view)
     blocks += [doc.Note(KERNELS_IN_RAM)] if view.memory.resident_bytes else []
-    yield doc.Chapter(doc.head("memory of ", view.board.name), blocks, close=True)
+    return doc.Chapter(doc.head("memory of ", view.board.name), blocks, close=True)
 
 
-def _evidence(view: CompileView) -> Iterator[doc.Chapter]:
+def _evidence(view: CompileView) -> doc.Chapter:
     """How near the epochs are to those of published programs."""
     found = view.compiled.silicon
-    if sum(found.epochs.values()):
-        mark = doc.Mark.ALARM if found.epochs[Grade.UNSEEN] else None
-        title = doc.Marked.of(("evidence:", doc.Mark.HEAD), (f" {parts.grade_text(found)}", mark))
-        yield doc.Chapter(title, list(map(doc.Note, parts.assumed(found))), close=True)
+    if not sum(found.epochs.values()):
+        return doc.Chapter("", [])
+    mark = doc.Mark.ALARM if found.epochs[Grade.UNSEEN] else None
+    title = doc.Marked.of(("evidence:", doc.Mark.HEAD), (f" {parts.grade_text(found)}", mark))
+    return doc.Chapter(title, list(map(doc.Note, parts.assumed(found))), close=True)
 
 
 def _verified(view: CompileView) -> doc.SummaryRow:
