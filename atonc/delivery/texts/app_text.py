@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from atonc.delivery.application.building import BuiltApplication
-from atonc.delivery.application.planning import NetworkFigures
+from atonc.delivery.application.page import NAME, NETWORKS, percent
 from atonc.delivery.application.relocatable import ImagePlace, exec_bytes, places
 from atonc.delivery.application.types import LoadMode
 from atonc.delivery.application.updating import BuiltUpdate
@@ -15,24 +15,8 @@ from atonc.insight.report import document as doc
 from atonc.machine.base.reasons import CheckResult
 from atonc.machine.base.words import count, elided, ms_text, size_text
 
-_NAME = 28
 _MODES = {LoadMode.XIP: "runs in place", LoadMode.COPY: "runs in RAM"}
 _BUSY = 0.8  # of the time: above it little is left for waiting and for what the prediction may be off
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.{1 if share < 0.1 else 0}f} %"
-
-
-NETWORKS = (
-    doc.Column[NetworkFigures]("network", lambda one: elided(one.name, _NAME), width=_NAME, left=True),
-    doc.Column[NetworkFigures]("latency", lambda one: ms_text(one.latency_ms)),
-    doc.Column[NetworkFigures]("runs/s", lambda one: one.per_second, "{:g}"),
-    doc.Column[NetworkFigures]("time", lambda one: _percent(one.load)),
-    doc.Column[NetworkFigures]("flash", lambda one: _percent(one.flash_load)),
-    doc.Column[NetworkFigures]("RAM", lambda one: size_text(one.ram_bytes)),
-    doc.Column[NetworkFigures]("slot", lambda one: size_text(one.slot_bytes)),
-)
 
 
 def document(built: BuiltApplication) -> doc.Document:
@@ -41,7 +25,7 @@ def document(built: BuiltApplication) -> doc.Document:
         f"{count(len(found.networks), 'network')} for {found.application.board}, which take turns on the NPU",
         doc.Table(NETWORKS, built.figures.networks, "Networks", titles=True),
         *(
-            f"  stays: {elided(place.tensor, _NAME)} of {place.network} at {place.span[0]:#010x} while "
+            f"  stays: {elided(place.tensor, NAME)} of {place.network} at {place.span[0]:#010x} while "
             f"{', '.join(place.survives)} runs"
             for place in found.kept
         ),
@@ -62,7 +46,7 @@ def _trial(trial: Mapping[str, Any] | None) -> list[CheckResult]:
 def _image(place: ImagePlace, image: Image) -> str:
     ram, needs = place.exec_ram[1] - place.exec_ram[0], exec_bytes(place.mode, image)
     return (
-        f"{elided(place.network, _NAME)}, {size_text(len(image.data))} in its slot at {place.slot.start:#010x}; "
+        f"{elided(place.network, NAME)}, {size_text(len(image.data))} in its slot at {place.slot.start:#010x}; "
         f"{_MODES[place.mode]}, {size_text(needs)} of {size_text(ram)} RAM at {place.exec_ram[0]:#010x}"
     )
 
@@ -90,11 +74,11 @@ def update(made: BuiltUpdate) -> doc.Document:
 def _rows(built: BuiltApplication) -> Iterator[doc.SummaryRow | None]:
     told = built.figures
     by_time = sorted(told.networks, key=lambda one: -one.load)
-    shown = ", ".join(f"{elided(one.name, _NAME)} {_percent(one.load)}" for one in by_time[:3])
+    shown = ", ".join(f"{elided(one.name, NAME)} {percent(one.load)}" for one in by_time[:3])
     more = f" and {len(by_time) - 3} more" if len(by_time) > 3 else ""
     busy = doc.Mark.ALARM if told.load > 1 else doc.Mark.DOUBT if told.load > _BUSY else None
-    yield doc.SummaryRow("time", f"{_percent(told.load)} of every second, predicted: {shown}{more}", busy)
-    yield doc.SummaryRow("flash", f"read {_percent(told.flash_load)} of the time; {_slots(built)}")
+    yield doc.SummaryRow("time", f"{percent(told.load)} of every second, predicted: {shown}{more}", busy)
+    yield doc.SummaryRow("flash", f"read {percent(told.flash_load)} of the time; {_slots(built)}")
     yield doc.SummaryRow("RAM", _ram(built))
     yield doc.SummaryRow(
         "room",

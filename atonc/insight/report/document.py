@@ -88,6 +88,11 @@ def head(words: str, rest: str = "") -> Marked:
 T = TypeVar("T")
 
 
+class Only(StrEnum):
+    TEXT = "text"
+    PAGE = "page"
+
+
 @dataclass(frozen=True)
 class Column(Generic[T]):
     """A figure of each row of a table."""
@@ -98,6 +103,7 @@ class Column(Generic[T]):
     width: int = 0  # characters that it has at least in text
     left: bool = False  # words begin at the left, figures end at the right
     mark: Callable[[T], Mark | None] | None = None  # of a cell of the text
+    only: Only | None = None
 
     def text(self, row: T) -> str:
         value = self.of(row)
@@ -155,6 +161,23 @@ class Timelines:
 
 
 @dataclass(frozen=True)
+class MemoryMap:
+    """Addresses from `low` at the left to `high`, a row for each user: what it is, start and end of its stretches."""
+
+    low: int
+    high: int
+    rows: Mapping[str, Sequence[tuple[str, int, int]]]
+
+
+@dataclass(frozen=True)
+class LiveMemory:
+    """Milliseconds of each step, and the bytes that live in it."""
+
+    label: str
+    steps: Sequence[tuple[float, int]]
+
+
+@dataclass(frozen=True)
 class Card:
     """A small picture with its caption: a file of a picture, or curves."""
 
@@ -195,13 +218,8 @@ class Subtitle:
     text: str
 
 
-Plot = Scatter | Curves | Intervals | Timelines
+Plot = Scatter | Curves | Intervals | Timelines | MemoryMap | LiveMemory
 Block = str | Note | Subtitle | Table[Any] | Plot | Cards | Terms | Links
-
-
-class Only(StrEnum):
-    TEXT = "text"
-    PAGE = "page"
 
 
 @dataclass(frozen=True)
@@ -273,7 +291,7 @@ def at_most(most: int, found: Sequence[str], more: str = "  and {} more (-v show
 
 def table_lines(table: Table[Any]) -> Iterator[str]:
     """Two blanks between columns, each as wide as its widest cell."""
-    columns = table.columns
+    columns = [column for column in table.columns if column.only != Only.PAGE]
     cells = [[column.text(row) for column in columns] for row in table.rows]
     titles = [[column.title for column in columns]] if table.framed or (table.titles and cells) else []
     widths = [max([c.width, *map(len, found)]) for c, *found in zip(columns, *titles, *cells, strict=True)]
