@@ -475,7 +475,7 @@ def _short_time(view: CompileView) -> Iterator[doc.Chapter]:
     guessed = "; ~: guessed" if any(not row.cost.known for row in slow) else ""
     columns = (
         doc.Column[EpochRow]("share", lambda row: 100 * row.cost.cycles / max(1, cost.cycles), "{:3.0f} %"),
-        parts.CYCLES,
+        parts.cycles_column("cycles"),
         parts.where_column("where"),
         doc.Column[EpochRow]("waits for", lambda row: row.cost.bound_by, left=True),
         doc.Column[EpochRow]("layer", lambda row: elided(row.cost.origin, doc.NAME), left=True),

@@ -175,7 +175,9 @@ class EpochRow(NamedTuple):
     cost: StepCost
 
 
-CYCLES = Column[EpochRow]("hardware", lambda row: f"{'' if row.cost.known else '~'}{row.cost.cycles:,}")
+def cycles_column(title: str) -> Column[EpochRow]:
+    """Guesses are marked."""
+    return Column(title, lambda row: f"{'' if row.cost.known else '~'}{row.cost.cycles:,}")
 
 
 def where_column(title: str) -> Column[EpochRow]:
@@ -194,7 +196,7 @@ def epoch_chapter(rows: Sequence[EpochRow], verbose: bool, where: str, what: str
         where_column(where),
         Column[EpochRow]("ST est.", lambda row: row.cost.st_cycles, "{:,}"),
         Column[EpochRow]("bound by", lambda row: row.cost.st_bound_by, left=True),
-        CYCLES,
+        cycles_column("hardware"),
         Column[EpochRow]("bound by", lambda row: row.cost.bound_by, left=True),
         Column[EpochRow](what, lambda row: elided(row.cost.origin, wide), left=True),
     )
