@@ -13,7 +13,6 @@ from atonc.compiler.emit.encryption import ACC_CONFS, IN_PLAIN, UNSEEN
 from atonc.compiler.emit.program import ProgramStep
 from atonc.compiler.frontends.coverage import CONVERSIONS, coverage
 from atonc.compiler.ir import Op, layer_name
-from atonc.compiler.lower.map_ops import CpuReason
 from atonc.compiler.ops.shapes import macs
 from atonc.compiler.place.pools import is_external
 from atonc.compiler.plan.types import FILLED as READ_ONLY
@@ -90,7 +89,7 @@ def network_view(view: CompileView) -> NetworkView:
     external = {pool.name for pool in view.board.pools if is_external(pool)}
     own = own_steps(compiled, view.cost.steps)
     source = {node: op for op in compiled.source.ops for node in op.origin or (op.name,)}
-    listed = (_layer(op, view, own.get(op.name, []), steps, external, source) for op in _ops(view))
+    listed = (_layer(op, view, own.get(op.name, []), steps, external, source) for op in compiled.graph.ops)
     layers = at_clocks(listed, compiled.target.machine, compiled.target.programmed_by)
     return NetworkView(
         name=view.name,
@@ -141,10 +140,6 @@ def _error(op: Op, view: CompileView) -> LayerError | None:
         return None
     worst = max(found, key=lambda check: (check.max_diff, check.differ_percent))
     return LayerError(worst.max_diff, worst.differ_percent, worst.limit)
-
-
-def _ops(view: CompileView) -> Sequence[Op]:
-    return view.compiled.graph.ops
 
 
 def _step(step: ProgramStep, cost: StepCost, owner: str, network: NetworkCost) -> StepView:
@@ -206,7 +201,8 @@ def _decisions(
     outside = [n for n in (*op.inputs, *op.outputs) if n in compiled.layout.placed and not _on_chip(n, view, external)]
     spilled = [decide.decision(rules.SPILL, f"{', '.join(outside[:3])} in external RAM")] if outside else []
     if on == CPU:
-        reasons = [cpu_decision(reason) for reason in compiled.mapped.reasons if reason.node == layer_name(op)]
+        told = [one for one in compiled.mapped.reasons if one.node == layer_name(op)]
+        reasons = [Decision(one.rule, one.seen, one.limit, one.remedy) for one in told]
         return decide.merged([*reasons, *_in_float(op, view, reasons), *spilled])
     chained = [*of_schedule(op.name, compiled.scheduled.schedule), *of_stripes(op.name, compiled.mapped)]
     if not rows:
@@ -238,10 +234,6 @@ def _in_float(op: Op, view: CompileView, reasons: Sequence[Decision]) -> list[De
     if op.kind in CONVERSIONS or known or not real:
         return []
     return [decide.decision(NOT_CODES, f"{op.kind}, {real[0]} values")]
-
-
-def cpu_decision(reason: CpuReason) -> Decision:
-    return Decision(reason.rule, reason.seen, reason.limit, reason.remedy)
 
 
 def _on_chip(name: str, view: CompileView, external: set[str]) -> bool:
