@@ -19,6 +19,7 @@ from atonc.compiler.verify.verify import LayerCheck, forced_run
 from atonc.doors.cli.cli import main
 from atonc.insight.report import document as doc
 from atonc.insight.report import validate_text
+from atonc.insight.report.document import lines
 from atonc.insight.validating import judging, validating
 from atonc.insight.validating.judging import Distance, OutputResult
 from atonc.insight.validating.references import EXACT, ReadingCheck, References, check_reading, exact_outputs
@@ -159,7 +160,7 @@ def test_a_planted_fault_fails() -> None:
     assert not document["passed"] and document["first_bad_tensor"] == "conv1"
     name = layer_name(compiled.graph.producers["conv1"])
     assert document["first_bad_layer"] == name
-    assert any(f"first bad layer: {name} (" in line for line in validate_text.lines(found))
+    assert any(f"first bad layer: {name} (" in line for line in lines(validate_text.document(found, verbose=True)))
 
 
 def test_an_operator_that_was_misread_is_named() -> None:

@@ -19,6 +19,7 @@ from atonc.compiler.verify.emulation import Emulation
 from atonc.delivery.generate import generating
 from atonc.doors.cli.cli import main
 from atonc.insight.report import compile_text
+from atonc.insight.report.document import lines
 from atonc.machine.base.errors import InputError, NotModelledError
 from atonc.machine.base.reasons import Severity
 from atonc.machine.emu.network import load
@@ -235,11 +236,11 @@ def test_a_damaged_answer_is_refused(tmp_path: Path, damaged: object) -> None:
 
 def test_reports_say_how_likely_it_is() -> None:
     view = view_of(network(), options=ASKED)
-    said = "\n".join(compile_text.report_lines(view))
+    said = "\n".join(lines(compile_text.report(view)))
     assert f"{PROBABILITY:.0%} likely" in said
     assert "weights that engines read in 4 bits: 2 constants, 37,632 bytes" in said
     assert view.compiled.silicon.as_dict()["assumed"] == {"w4-stream": PROBABILITY}
-    plain = "\n".join(compile_text.report_lines(view_of(network())))
+    plain = "\n".join(lines(compile_text.report(view_of(network()))))
     assert "4 bits" not in plain and "likely" not in plain
 
 

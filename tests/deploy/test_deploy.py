@@ -20,6 +20,7 @@ from atonc.delivery.deploy.options import DeployOptions
 from atonc.delivery.deploy.steps import FinishedStep, deploy
 from atonc.delivery.texts import deploy_text
 from atonc.doors.cli import cli
+from atonc.insight.report.document import lines
 from atonc.machine.base.errors import InputError, ToolError, UnsupportedError
 from tests.deploy import test_h747
 from tests.deploy.projects import BOARD, fake_tool, n6_project, tree
@@ -75,7 +76,7 @@ def test_a_dry_run_changes_nothing(config: Path) -> None:
     assert "-#define OLD 1" in done["header"].result.diff
     assert done["generate"].result.note.startswith("would compile classification.tflite")
     assert tree(config.parent / "project") == before
-    assert deploy_text.summary(list(done.values()), True)[-1].endswith("the same without --dry-run")
+    assert lines(deploy_text.document(list(done.values()), True))[-1].endswith("the same without --dry-run")
 
 
 def test_weights_become_files_to_flash(config: Path) -> None:

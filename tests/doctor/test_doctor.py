@@ -11,8 +11,9 @@ import pytest
 
 from atonc.delivery.doctor import diagnosis
 from atonc.delivery.doctor.diagnosis import STEPS, DoctorItem, DoctorState, below, examine, numbers
-from atonc.delivery.texts.doctor_text import lines
+from atonc.delivery.texts import doctor_text
 from atonc.doors.cli.cli import main
+from atonc.insight.report.document import lines
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="fakes are shell scripts")
 LOADER = "MX66UW1G45G_STM32N6570-DK.stldr"
@@ -95,7 +96,7 @@ def test_with_nothing_there_each_step_says_what_and_how(tools: Path, tmp_path: P
     assert lacks["sign"] == {"STM32_SigningTool_CLI"}
     assert lacks["flash"] == {"STM32_Programmer_CLI", LOADER, diagnosis.PROBE}
     assert all(item.remedy for step in found.steps for item in step.lacks)
-    said = "\n".join(lines(found))
+    said = "\n".join(lines(doctor_text.document(found)))
     assert "one of make, cmake is enough" in said and "apt install gcc-arm-none-eabi" in said
 
 

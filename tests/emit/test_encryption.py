@@ -28,6 +28,7 @@ from atonc.delivery.deploy import steps
 from atonc.delivery.generate.generating import files_of
 from atonc.doors.cli.cli import main
 from atonc.insight.report import compile_text
+from atonc.insight.report.document import lines
 from atonc.machine.base.errors import InputError, NotModelledError, UnsupportedError
 from atonc.machine.emu.files.initialisers import load_initialisers
 from atonc.machine.emu.files.network_c import read_network
@@ -116,9 +117,9 @@ def test_constants_of_the_processor_are_not_in_the_image() -> None:
     text = files(view)["network.c"].decode()
     functions = text[text.index("static const int8_t table_") : text.index("LL_ATON_EpochBlockItems_Default(void)\n{")]
     assert "0x7038" not in functions
-    said = "\n".join(compile_text.report_lines(view))
+    said = "\n".join(lines(compile_text.report(view)))
     assert "in plain: 2,368 bytes of weights, of layers on the CPU, in network.c" in said  # 16 3x3x16 kernels, biases
-    assert "in plain: 0 bytes" in "\n".join(compile_text.report_lines(encrypted()))
+    assert "in plain: 0 bytes" in "\n".join(lines(compile_text.report(encrypted())))
 
 
 def test_constants_that_the_processor_reads_come_behind_the_region() -> None:

@@ -17,7 +17,7 @@ from atonc.doors.python.compilation import Compilation
 from atonc.doors.serve.worker import summary
 from atonc.insight.explain.types import AccuracyReport, Measured, MeasuredBlock, error_band
 from atonc.insight.quantizing.types import QuantizedCandidate
-from atonc.insight.report import accuracy_text, exports, quantize_text
+from atonc.insight.report import accuracy_text, document, exports, quantize_text
 from atonc.insight.report.compare_text import comparison_data
 from atonc.insight.report.html.network import network_data
 from atonc.machine.cost.band import BY_RELEASE, GUESSES, KERNELS, NPU_TIME, PredictionBand, band_of, limits
@@ -199,7 +199,7 @@ def test_the_service_keeps_it(digits: Compilation) -> None:
 def test_beside_a_measured_time() -> None:
     block = MeasuredBlock(1, 2, 0, 100, 0, 0.5, 0.4, 500_000, 400_000)
     measured = Measured("a board", 800_000_000, 1_000_000_000, 0.5, (block,), (0.39, 0.43))
-    assert "predicted 0.400 ms (0.390 to 0.430)" in "\n".join(target_text.measured_lines(measured, False))
+    assert "predicted 0.400 ms (0.390 to 0.430)" in str(next(target_text.measured_blocks(measured, False)))
 
 
 def test_quantising_and_accuracy() -> None:
@@ -208,7 +208,7 @@ def test_quantising_and_accuracy() -> None:
     assert candidate.as_dict()["low_ms"] == 0.78 and candidate.as_dict()["high_ms"] == 0.9
     assert quantize_text.time_text(replace(candidate, milliseconds=None)) == "refused"
     report = AccuracyReport("m", "", 1, False, (), (), (), 0.8, latency_span_ms=(0.78, 0.9))
-    assert "0.800 ms predicted (0.780 to 0.900)" in accuracy_text.lines(report, False)[0]
+    assert "0.800 ms predicted (0.780 to 0.900)" in document.lines(accuracy_text.document(report))[0]
 
 
 WORDS = re.compile(r"\bband|_band|span_of|latency_low_ms|span_ms|low_ms")

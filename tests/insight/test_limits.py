@@ -16,7 +16,7 @@ from atonc.insight.explain.folder import folder_view
 from atonc.insight.explain.limits import OUTSIDE, LayerWork, limit_of, network_limit
 from atonc.insight.explain.ours import network_view
 from atonc.insight.explain.types import NetworkView
-from atonc.insight.report import explain_text
+from atonc.insight.report import document, explain_text
 from atonc.machine.hw.cycles import hardware
 from atonc.machine.hw.machine import FLASH, stm32n6
 from benchmarks.shared.corpus import corpus_dir
@@ -104,7 +104,7 @@ def test_a_pointwise_layer_is_held_by_its_results_and_a_deep_one_by_its_products
 def test_text_and_json_have_it() -> None:
     network = digits()
     assert network.limit is not None
-    lines = explain_text.lines(network, network.layers, verbose=False)
+    lines = document.lines(explain_text.document(network, network.layers, everything=True))
     said = next(line for line in lines if "practical bound" in line)
     assert said.startswith(f"{network.limit.times_practical:.2f} times the practical bound, ")
     assert f"{network.limit.times_absolute:.2f} times the absolute" in said

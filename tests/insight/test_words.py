@@ -175,7 +175,7 @@ def test_a_worst_case_that_says_nothing_is_not_printed(
 
     for peak, shown in ((3.0, True), (500.0, False)):
         monkeypatch.setattr(compile_text, "output_peaks", lambda *_, peak=peak: {"probabilities": peak})
-        text = "\n".join(compile_text.error_lines(digits.compiled))
+        text = "\n".join(map(str, compile_text.error_chapter(digits.compiled).blocks))
         assert ("all layers together" in text) == shown and "more than 20" not in text
 
 

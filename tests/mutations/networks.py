@@ -85,7 +85,7 @@ def use(folder: Path, run: bool) -> None:
     """All that a user can ask of a folder."""
     if not run:
         view = folder_view(folder)
-        explain_text.as_json(view, list(view.layers), None, ())
+        explain_text.as_json(view, list(view.layers))
         return
     result = runs.run(runs.RunOptions(folder, observe=True))
     violations = programs.check_run(result)

@@ -18,6 +18,7 @@ from atonc.compiler.plan.types import Buffer, BufferKind
 from atonc.compiler.request.options import Options
 from atonc.delivery.generate import generating
 from atonc.insight.report import compile_text
+from atonc.insight.report.document import lines
 from atonc.machine.base.errors import InputError
 from atonc.machine.emu.network import load
 from tests.board.programs import needs_compiler
@@ -121,7 +122,7 @@ def test_initialisation_takes_time_and_less_of_it_for_packed_weights() -> None:
     small, wide = (view_of(network(one), options=Options(verify=False, resident="all")) for one in (True, False))
     flash = small.memory.weights_bytes * small.compiled.target.machine.flash_byte_cycles / 1e6
     assert flash < compile_text.copying_ms(small) < compile_text.copying_ms(wide)
-    assert "in about 0.2 ms (counted, not measured)" in "\n".join(compile_text.report_lines(small))
+    assert "in about 0.2 ms (counted, not measured)" in "\n".join(lines(compile_text.report(small)))
 
 
 @needs_compiler

@@ -15,6 +15,7 @@ from atonc.delivery.probes.convolutions import KERNELS_DEEP, KERNELS_READ
 from atonc.delivery.probes.log import Outcome, Settled, features_of, parse_log, settle, unpublished
 from atonc.delivery.texts import probe_text
 from atonc.doors.cli.cli import main
+from atonc.insight.report.document import lines
 from atonc.machine.base.errors import InputError
 from atonc.machine.hw.four_bits import FourBits
 from atonc.machine.hw.machine import MEASURABLE, implausible, stm32n6
@@ -100,7 +101,7 @@ def test_kernels_of_four_bits_are_read_as_the_board_says(answer: str, low_first:
     shallow = settled(reading(f"{answer}_sign_extended", *KERNELS_READ) | {KERNELS_DEEP: "wrong"})
     assert shallow.evidence.four_bits == FourBits(low_first, confirmed=True)
     assert NARROW_DEEP in shallow.evidence.refuted and NARROW in shallow.evidence.confirmed
-    text = probe_text.lines(shallow, Path("evidence.json"))
+    text = lines(probe_text.document(shallow, Path("evidence.json")))
     assert any("4 bits" in line and f"{answer[:-6]} bits first" in line for line in text)
 
 
@@ -167,7 +168,8 @@ def test_a_lost_line_settles_nothing() -> None:
 def test_probes_of_another_version_are_named() -> None:
     found = settle(parse_log("\n".join([*log_lines(), line("of-the-future", "pass")])), PROBES)
     assert found.unknown == ("of-the-future",)
-    assert any("unknown probe of-the-future" in text for text in probe_text.lines(found, Path("evidence.json")))
+    said = lines(probe_text.document(found, Path("evidence.json")))
+    assert any("unknown probe of-the-future" in text for text in said)
 
 
 # ----------------------------------------------------------------------------------------------------------- constants
@@ -210,7 +212,7 @@ def test_what_is_implausible_is_not_taken_and_its_line_is_named(cycles: int, sai
         and said in one.refused
         and f"(line {one.reply.line if one.reply else 0})" in one.refused
     )
-    assert any(one.refused in text for text in probe_text.lines(found, Path("evidence.json")))
+    assert any(one.refused in text for text in lines(probe_text.document(found, Path("evidence.json"))))
 
 
 def test_without_its_baseline_it_measures_nothing() -> None:

@@ -19,6 +19,7 @@ from atonc.delivery.reloc.format import ABIS, Flags, PoolEntry, abi_named, abi_o
 from atonc.delivery.reloc.image import Image, c_files, checks, read_image
 from atonc.delivery.texts import reloc_text
 from atonc.delivery.trials import relocating
+from atonc.insight.report.document import lines
 from atonc.machine.base.errors import AtoncError, InputError
 from tests.board.programs import needs_compiler
 from tests.reloc import images
@@ -170,7 +171,7 @@ def test_an_image_costs_little() -> None:
 @pytest.mark.parametrize(("cpu", "said"), [("cortex-m55", "load-and-run"), ("cortex-m33", "takes cortex-m55")])
 def test_the_virtual_board_is_advised_for_images_that_it_takes(cpu: str, said: str) -> None:
     built = images.image(images.folder(), RelocOptions(cpu=cpu))
-    assert said in reloc_text.summary(built.image, checks(built.image))[-1]
+    assert said in lines(reloc_text.document(built.image, checks(built.image)))[-1]
 
 
 @needs_compiler

@@ -11,7 +11,6 @@ from atonc.insight.report import document, terminal
 from atonc.insight.report.document import (
     Mark,
     Marked,
-    OnCpu,
     SummaryRow,
     cpu_row,
     files_row,
@@ -102,9 +101,9 @@ def test_a_summary_fits_its_lines() -> None:
 
 def test_rows_say_what_they_are_worth() -> None:
     assert cpu_row([], 1.0).mark == Mark.GOOD
-    slow = cpu_row([OnCpu("a", "softmax", 0.1), OnCpu("b", "gather", 0.4)], 1.0)
+    slow = cpu_row([("softmax", "a", 0.1), ("gather", "b", 0.4)], 1.0)
     assert slow.mark == Mark.DOUBT and slow.text == "2 layers, 0.500 ms (50 %); costliest gather b 0.400 ms"
-    assert cpu_row([OnCpu("a", "softmax", 0.01)], 1.0).mark is None
+    assert cpu_row([("softmax", "a", 0.01)], 1.0).mark is None
     files = files_row([f"out/{name}" for name in ("a.s", "a.c", "a.h", "report.html", "a.json")])
     assert files is not None and files.text == "out: report.html, a.c, a.h and 2 more"
     assert resident_step((0.96, 10), 1.0) == ""

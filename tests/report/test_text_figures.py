@@ -18,6 +18,7 @@ from atonc.insight.explain import rules
 from atonc.insight.explain.remedies import Demand, FitLever
 from atonc.insight.explain.types import Decision, RemedyPrice
 from atonc.insight.report import compare_text, compile_text, explain_text, exports, generate_report, parts
+from atonc.insight.report import document as doc
 from atonc.machine.cost.network import StepCost
 from atonc.machine.hw.epoch import Epoch
 
@@ -32,19 +33,23 @@ def some(**values: Any) -> Any:
 # --------------------------------------------------------------------------------------------------------------- epochs
 
 
+def epoch_lines(rows: list[parts.EpochRow], verbose: bool) -> list[str]:
+    return doc.lines(doc.Document(sections=[parts.epoch_chapter(rows, verbose, "on", "what")]))
+
+
 def test_the_slowest_epochs_are_shown_the_slowest_first() -> None:
     rows = [
         parts.EpochRow(k, "npu", StepCost(7, "", 100 * k, "feature", k / 10, 0.0, f"epoch {k}")) for k in range(1, 21)
     ]
-    title, _, *lines = parts.epoch_table(rows, verbose=False, head="on", last="what", width=4)
+    title, _, *lines = epoch_lines(rows, verbose=False)
     assert "10 slowest" in title and [int(line.split()[0]) for line in lines] == list(range(20, 10, -1))
-    assert len(parts.epoch_table(rows, verbose=True, head="on", last="what", width=4)) == 22
+    assert len(epoch_lines(rows, verbose=True)) == 22
 
 
 def test_cycles_that_were_guessed_are_marked() -> None:
     costs = [StepCost(0, "", 1234, "cpu", 1.0, 1.0, "x", known) for known in (True, False)]
     rows = [parts.EpochRow(number, "cpu", cost) for number, cost in enumerate(costs, 1)]
-    *_, measured, guessed = parts.epoch_table(rows, verbose=True, head="on", last="what", width=4)
+    *_, measured, guessed = epoch_lines(rows, verbose=True)
     assert " 1,234 " in measured and "~" not in measured and "~1,234" in guessed
 
 
@@ -87,7 +92,8 @@ def test_shares_are_those_of_the_pool() -> None:
     board = some(name="b", pools=(pool,), application_from={})
     program = some(user_io=(), encrypted=None)
     view = some(board=board, memory=memory, compiled=some(layout=layout, program=program, written=program))
-    (line,) = [line for line in compile_text._memory(view) if "npuRAM3" in line]
+    memory_lines = doc.lines(doc.Document(sections=[compile_text.memory_chapter(view)]))
+    (line,) = [line for line in memory_lines if "npuRAM3" in line]
     assert line.endswith(" 25.0 %")
 
 
@@ -121,12 +127,10 @@ def test_prices_say_whether_it_is_less_or_more() -> None:
     assert said(-1500, 20) == " Tried: 1,500 cycles more, 20 bytes of RAM less (how)."
 
 
-def test_operators_of_one_reason_add_their_times_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operators_of_one_reason_add_their_times_up() -> None:
     reason = CpuReason("n", "softmax", BY_NATURE["softmax"], "seen", "", "")
-    steps = [compile_text.CpuStep(reason, 100, ms) for ms in (0.25, 0.5)]
-    monkeypatch.setattr(compile_text, "cpu_steps", lambda view: steps)
-    lines = compile_text._cpu_ops(some(cost=some(cpu_ms=0.75)))
-    assert "2 operators, 0.75 ms" in lines[0] and "2 x softmax, 0.750 ms" in lines[1]
+    chapter = compile_text.cpu_chapter([(reason, StepCost(0, "", 100, "cpu", ms, ms, "x")) for ms in (0.25, 0.5)])
+    assert "2 operators, 0.75 ms" in chapter.title and "2 x softmax, 0.750 ms" in str(chapter.blocks[0])
 
 
 def test_exact_means_every_output() -> None:

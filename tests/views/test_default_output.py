@@ -18,6 +18,7 @@ from atonc.compiler.select.rules import BY_NATURE, RULES
 from atonc.doors.cli.cli import main
 from atonc.insight.explain.ours import network_view
 from atonc.insight.report import compile_text, explain_text
+from atonc.insight.report.document import lines
 from atonc.machine.base.reasons import Rule
 from tests.insight.views import compile_view
 from tests.kernels.kernel_examples import examples
@@ -101,13 +102,10 @@ def test_verbs_without_a_model(verb: str, capsys: pytest.CaptureFixture[str]) ->
 
 def texts(view: CompileView) -> str:
     network = network_view(view)
-    lines = [*compile_text.short_lines(view), *compile_text.summary(view), *compile_text.report_lines(view)]
-    lines += [
-        *explain_text.short_lines(network, network.layers),
-        *explain_text.lines(network, network.layers, verbose=True),
-    ]
-    assert compile_text.as_json(view) and explain_text.as_json(network, network.layers)
-    return "\n".join(map(str, lines))
+    documents = [compile_text.document(view), compile_text.document(view, verbose=True)]
+    documents += [explain_text.document(network, network.layers, verbose=verbose) for verbose in (False, True)]
+    assert all(document.data is not None and document.data() for document in documents)
+    return "\n".join(line for document in documents for line in lines(document))
 
 
 @pytest.fixture(scope="module")
@@ -131,4 +129,4 @@ def test_reasons_belong_to_their_steps(models: dict[str, Path]) -> None:
     kind_of = {op.name: op.kind for op in view.compiled.graph.ops}
     plans = [step.plan for step in view.compiled.program.steps if isinstance(step.plan, CpuPlan)]
     steps = compile_text.cpu_steps(view)
-    assert len(steps) > 20 and [step.reason.op for step in steps] == [kind_of[plan.op] for plan in plans]
+    assert len(steps) > 20 and [reason.op for reason, _ in steps] == [kind_of[plan.op] for plan in plans]

@@ -160,10 +160,9 @@ def test_a_layer_has_one_name_in_all_views(plain: CompileView, tmp_path: Path) -
     assert layer.nodes == ("conv2_conv", "conv2_real", "conv2_q") and layer.name == "conv2_conv"
     generating.generate(plain, tmp_path / "out")
     texts = [
-        compile_text.report_lines(plain),
-        compile_text.error_lines(compiled),
-        explain_text.lines(network, network.layers, verbose=True),
-        explain_text.lines(folder_view(tmp_path / "out"), network.layers, verbose=True),
+        doc.lines(compile_text.report(plain)),
+        doc.lines(explain_text.document(network, network.layers, verbose=True)),
+        doc.lines(explain_text.document(folder_view(tmp_path / "out"), network.layers, verbose=True)),
         doc.lines(compare_text.document(compare(network, folder_view(tmp_path / "out")), verbose=True)),
     ]
     for lines in texts:
@@ -182,10 +181,11 @@ def test_layers_are_counted_once(plain: CompileView, capsys: pytest.CaptureFixtu
     assert report.tensors == len(report.checks)
     data = network_data(network)
     assert len(data["layers"]) == number and data["verified"]["layers"] == number
-    assert f"{number} layers, " in "\n".join(explain_text.lines(network, network.layers, verbose=False))
+    text = "\n".join(doc.lines(explain_text.document(network, network.layers, everything=True)))
     free = sum(layer.on == "none" for layer in network.layers)
-    assert free and f"{free} cost nothing" in "\n".join(explain_text.lines(network, network.layers, verbose=False))
-    assert f"{number} layers, each of their {report.tensors} tensors" in "\n".join(compile_text.verify_lines(report))
+    assert f"{number} layers, " in text and free and f"{free} cost nothing" in text
+    proof = compile_text.verify_chapter(report).title
+    assert f"{number} layers, each of their {report.tensors} tensors" in proof
     assert main(["explain", str(DIGITS / "digits.onnx"), "--json", "--no-prices"]) == 0
     assert len(json.loads(capsys.readouterr().out)["layers"]) == number
 

@@ -19,7 +19,7 @@ from atonc.compiler.request.options import Gates, Options
 from atonc.delivery.generate import generating
 from atonc.doors.cli.cli import main
 from atonc.doors.serve.worker import summary
-from atonc.insight.report import compile_text
+from atonc.insight.report import compile_text, document
 from atonc.insight.sweeping.row import compute
 from atonc.insight.workers import WorkUnit
 from atonc.machine.base.declare import arguments
@@ -83,7 +83,7 @@ def generate(build: Build) -> Figures:
 
 def short(build: Build) -> Figures:
     """What people see first, in the order of the screen."""
-    lines = [*compile_text.short_lines(build.compiled), *compile_text.summary(build.compiled)]
+    lines = document.lines(compile_text.document(build.compiled))
     size = re.search(r": ([\d,]+) operators? in the model, ([\d,]+) layers? compiled", lines[0])
     evidence = next((line.removeprefix("evidence: ") for line in lines if line.startswith("evidence:")), "")
     in_code = re.search(r"in the code +([\d,]+) bytes", "\n".join(lines))
@@ -258,8 +258,7 @@ def sweep(build: Build) -> Figures:
 
 
 def serve(build: Build) -> Figures:
-    document = compile_text.as_json(build.compiled) | {"gates": []}
-    found = summary(document)
+    found = summary(compile_text.as_json(build.compiled) | {"gates": []})
     return _memory(found) | _time(found)
 
 

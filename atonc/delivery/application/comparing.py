@@ -18,6 +18,7 @@ from atonc.delivery.application import memory as parts
 from atonc.delivery.application.planning import ApplicationPlan, figures
 from atonc.delivery.application.read import FILES, MAP, OWN, read_application, read_map
 from atonc.delivery.application.types import AppChanges, Application
+from atonc.insight.report.document import Chapter, Column, Document, Table, fields_of
 from atonc.insight.sweeping import row as models
 from atonc.insight.sweeping.plan import SHARE, SweepOptions, SweepPlan, SweepRow, read_plan
 from atonc.insight.sweeping.run import Sweep, run
@@ -25,6 +26,7 @@ from atonc.insight.workers import WorkUnit
 from atonc.machine.base.disk import missing
 from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.reasons import CheckResult
 
 # figure of the whole -> what it is called, and what it is counted in
 TOTALS = {
@@ -96,26 +98,25 @@ def _pairs(
         yield AppFigurePair(network, name, unit, one, other)
 
 
-def text_lines(found: Sequence[AppFigurePair]) -> Iterator[str]:
-    yield f"  {'':28} {'':16} {'A':>14} {'B':>14} {'B/A':>7}"
-    for one in found:
-        ratio = "" if one.ratio is None else f"{one.ratio:.3f}"
-        cells = f"{_said(one.a, one.unit):>14} {_said(one.b, one.unit):>14} {ratio:>7}"
-        yield f"  {one.network[:28] or 'all networks':28} {one.name:16} {cells}"
+PAIRS = (
+    Column[AppFigurePair]("", lambda one: one.network[:28] or "all networks", width=28, left=True),
+    Column[AppFigurePair]("", lambda one: one.name, left=True),
+    Column[AppFigurePair]("A", lambda one: _said(one.a, one.unit), width=14),
+    Column[AppFigurePair]("B", lambda one: _said(one.b, one.unit), width=14),
+    Column[AppFigurePair]("B/A", lambda one: one.ratio, "{:.3f}", width=7),
+)
+
+
+def document(found: Sequence[AppFigurePair], checks: Sequence[CheckResult] = ()) -> Document:
+    rows = [fields_of(one, "network", "figure=name", "unit", "a", "b", "ratio") for one in found]
+    sections = [Chapter("", [Table(PAIRS, found, "Figures", titles=True)])]
+    return Document(sections=sections, data=lambda: {"figures": rows}, checks=checks)
 
 
 def _said(value: float | None, unit: str) -> str:
     if value is None:
         return "-"
     return f"{value:,.0f} B" if unit == "bytes" else f"{value:,.3f} {unit}"
-
-
-def as_json(found: Sequence[AppFigurePair]) -> dict[str, Any]:
-    rows = [
-        {"network": one.network, "figure": one.name, "unit": one.unit, "a": one.a, "b": one.b, "ratio": one.ratio}
-        for one in found
-    ]
-    return {"figures": rows}
 
 
 FUNCTION = "atonc.delivery.application.comparing:compute"

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from html import escape
-
-import numpy as np
+from collections.abc import Iterator
 
 from atonc.compiler.place.pools import outside_chip
 from atonc.compiler.plan.types import BufferKind
@@ -13,18 +10,35 @@ from atonc.delivery.application import memory as parts
 from atonc.delivery.application.planning import (
     ApplicationFigures,
     ApplicationPlan,
+    NetworkFigures,
     PlannedNetwork,
     demand_of,
     live_bytes,
 )
 from atonc.delivery.application.types import Application, AppNetwork
 from atonc.delivery.generate.generating import page_name
-from atonc.insight.report.html.page import plain_page, table
-from atonc.machine.base.spans import Span
-from atonc.machine.base.words import listed, ms_text, size_text
+from atonc.insight.report import document as doc
+from atonc.insight.report.html.page import document_page
+from atonc.machine.base.words import elided, listed, ms_text, size_text
 
-_WIDE, _ROW, _TALL = 900, 22, 60  # of drawings
-_COLOURS = {"works in": "var(--bar)", "stays": "var(--found)", "weights": "var(--accent)", "reserved": "var(--soft)"}
+NAME = 28  # characters of a network's
+_WORDS = "works in: light, stays: orange, weights: blue, reserved: grey"
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.{1 if share < 0.1 else 0}f} %"
+
+
+NETWORKS = (
+    doc.Column[NetworkFigures]("network", lambda one: elided(one.name, NAME), width=NAME, left=True),
+    doc.Column[NetworkFigures]("latency", lambda one: ms_text(one.latency_ms)),
+    doc.Column[NetworkFigures]("runs/s", lambda one: one.per_second, "{:g}"),
+    doc.Column[NetworkFigures]("time", lambda one: percent(one.load)),
+    doc.Column[NetworkFigures]("flash", lambda one: percent(one.flash_load)),
+    doc.Column[NetworkFigures]("RAM", lambda one: size_text(one.ram_bytes)),
+    doc.Column[NetworkFigures]("constants", lambda one: size_text(one.constants_bytes), only=doc.Only.PAGE),
+    doc.Column[NetworkFigures]("slot", lambda one: size_text(one.slot_bytes)),
+)
 
 
 def page(found: ApplicationPlan, told: ApplicationFigures) -> bytes:
@@ -32,43 +46,34 @@ def page(found: ApplicationPlan, told: ApplicationFigures) -> bytes:
         f"{len(found.networks)} networks for {found.application.board}: {100 * told.load:.1f} % of every second, "
         f"{size_text(told.ram_bytes)} of RAM (predicted; not measured on a board)"
     )
-    return plain_page("Application", said, _sections(found, told))
+    return document_page(doc.Document(title="Application", said=said, sections=list(_sections(found, told))))
 
 
-def _sections(found: ApplicationPlan, told: ApplicationFigures) -> Iterator[tuple[str, str]]:
-    columns = ("network", "latency", "runs a second", "time", "flash is read", "RAM", "constants", "slot")
-    rows = [
-        (
-            *(one.name, ms_text(one.latency_ms), f"{one.per_second:g}", f"{100 * one.load:.1f} %"),
-            *(f"{100 * one.flash_load:.1f} %", size_text(one.ram_bytes), size_text(one.constants_bytes)),
-            size_text(one.slot_bytes),
-        )
-        for one in told.networks
-    ]
-    reports = ", ".join(
-        f'<a href="{escape(page_name(one.name))}">{escape(one.name)}</a>' for one in found.application.networks
-    )
-    yield "A second", table(columns, rows, "Networks") + f"<p>Reports of the networks: {reports}</p>"
-    yield "Who waits for whom", _order(found)
-    yield "RAM of the chip by network", _map(found)
-    yield "RAM over the time of one inference", "".join(_over_time(found, one) for one in found.networks)
+def _sections(found: ApplicationPlan, told: ApplicationFigures) -> Iterator[doc.Chapter]:
+    hint = "time: share of a second in which it runs; flash: in which the flash is read for it"
+    reports = doc.Links({f"Report of {one.name}": page_name(one.name) for one in found.application.networks})
+    table = doc.Table(NETWORKS, told.networks, "Networks")
+    yield doc.Chapter("A second", [table, doc.Note(hint, hint=True), reports])
+    yield doc.Chapter("Who waits for whom", list(_order(found)))
+    yield doc.Chapter("RAM of the chip by network", list(_map(found)))
+    live = [block for one in found.networks for block in _over_time(found, one)]
+    yield doc.Chapter("RAM over the time of one inference", live)
     left = max(0.0, 100 - 100 * told.load)
     room = (
         f"A further network shares {size_text(told.ram_bytes - told.kept_bytes - told.resident_bytes)} of RAM with "
         f"these and finds {size_text(told.free_on_chip_bytes)} more on the chip, "
         f"{size_text(told.free_flash_bytes)} of flash and {left:.0f} % of the time."
     )
-    yield "Room for more", f"<p>{escape(room)}</p>"
+    yield doc.Chapter("Room for more", [room])
 
 
-def _order(found: ApplicationPlan) -> str:
+def _order(found: ApplicationPlan) -> Iterator[str]:
     """One network runs at a time: each waits for whoever runs, and followers for who they follow."""
     slowest = max(found.networks, key=lambda one: one.compiled.cost.latency_ms)
-    lines = [f"{one.name} runs {_when(one, found.application)}" for one in found.application.networks]
+    yield from (f"{one.name} runs {_when(one, found.application)}" for one in found.application.networks)
     wait = ms_text(slowest.compiled.cost.latency_ms)
-    lines.append(f"One runs at a time, to its end: any other waits up to {wait} for {slowest.name}")
-    lines += [f"{one.tensor} of {one.network} stays while {listed(one.survives)} runs" for one in found.kept]
-    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
+    yield f"One runs at a time, to its end: any other waits up to {wait} for {slowest.name}"
+    yield from (f"{one.tensor} of {one.network} stays while {listed(one.survives)} runs" for one in found.kept)
 
 
 def _when(one: AppNetwork, application: Application) -> str:
@@ -79,57 +84,26 @@ def _when(one: AppNetwork, application: Application) -> str:
     return f"behind runs of {one.after}, {rate}" if seldom else f"behind every run of {one.after}"
 
 
-def _map(found: ApplicationPlan) -> str:
-    """Addresses from left to right, a row for each network."""
+def _map(found: ApplicationPlan) -> Iterator[doc.Block]:
     on_chip = [(pool.base, pool.base + pool.size_bytes) for pool in found.memory.on_chip]
     taken = [(one.start, one.end) for one in found.application.reserved if not outside_chip(one.start)]
     low, high = min(start for start, _ in on_chip + taken), max(end for _, end in on_chip + taken)
-    rows: list[tuple[str, list[tuple[str, Span]]]] = []
+    rows: dict[str, list[tuple[str, int, int]]] = {}
     for one in found.networks:
         own = [kept.span for kept in found.kept if kept.network == one.name]
         copies = one.spans(BufferKind.RESIDENT)
         works = [piece for span in one.spans() for piece in parts.left_of(span, [*own, *copies])]
         kinds = (("works in", works), ("stays", own), ("weights", copies))
-        rows.append((one.name, [(kind, span) for kind, spans in kinds for span in spans]))
-    rows += [("the application", [("reserved", span) for span in taken])] if taken else []
-    drawn = [line for number, row in enumerate(rows) for line in _bars(row, number * _ROW, low, high)]
-    text = f"{low:#010x} to {high:#010x}; " + ", ".join(f"{kind}: {_WORDS[kind]}" for kind in _COLOURS)
-    frame = f'viewBox="0 0 {_WIDE} {len(rows) * _ROW}" role="img" aria-label="RAM by network"'
-    return f'<svg {frame}>{"".join(drawn)}</svg><p class="hint">{escape(text)}</p>'
+        rows[one.name] = [(kind, *span) for kind, spans in kinds for span in spans]
+    if taken:
+        rows["the application"] = [("reserved", *span) for span in taken]
+    yield doc.MemoryMap(low, high, rows)
+    yield doc.Note(f"{low:#010x} to {high:#010x}; {_WORDS}", hint=True)
 
 
-_WORDS = {"works in": "light", "stays": "orange", "weights": "blue", "reserved": "grey"}
-
-
-def _bars(row: tuple[str, Sequence[tuple[str, Span]]], top: int, low: int, high: int) -> Iterator[str]:
-    name, spans = row
-    yield f'<text x="0" y="{top + _ROW - 7}" font-size="12" fill="var(--ink)">{escape(name[:24])}</text>'
-    left, wide = 180, _WIDE - 180
-    for kind, (start, end) in spans:
-        if start >= high or end <= low:
-            continue
-        at = left + wide * (max(start, low) - low) / (high - low)
-        size = max(1.0, wide * (min(end, high) - max(start, low)) / (high - low))
-        title = escape(f"{name}, {kind}: {start:#010x} to {end:#010x}, {size_text(end - start)}")
-        yield (
-            f'<rect x="{at:.1f}" y="{top + 3}" width="{size:.1f}" height="{_ROW - 6}" fill="{_COLOURS[kind]}">'
-            f"<title>{title}</title></rect>"
-        )
-
-
-def _over_time(found: ApplicationPlan, one: PlannedNetwork) -> str:
-    """Live bytes of each step, as wide as the step takes."""
-    live = live_bytes(demand_of(found, one).buffers)
-    times = np.array([step.milliseconds for step in one.compiled.cost.steps][: live.size])
-    ends = np.concatenate([[0.0], np.cumsum(times)])
-    if live.size != times.size or not ends[-1] or not live.max():
-        return ""
-    corners = "".join(
-        f"L{_WIDE * a / ends[-1]:.1f},{_TALL - _TALL * value / live.max():.1f}H{_WIDE * b / ends[-1]:.1f}"
-        for value, a, b in zip(live, ends, ends[1:], strict=False)
-    )
-    said = f"{one.name}: up to {size_text(int(live.max()))} in {ms_text(float(ends[-1]))}"
-    return (
-        f'<p>{escape(said)}</p><svg viewBox="0 0 {_WIDE} {_TALL}" role="img" aria-label="{escape(said)}">'
-        f'<path d="M0,{_TALL}{corners}V{_TALL}Z" fill="var(--bar)" stroke="var(--accent)"/></svg>'
-    )
+def _over_time(found: ApplicationPlan, one: PlannedNetwork) -> Iterator[doc.Block]:
+    live = [int(size) for size in live_bytes(demand_of(found, one).buffers)]
+    times = [step.milliseconds for step in one.compiled.cost.steps][: len(live)]
+    if len(live) == len(times) and any(times) and any(live):
+        said = f"{one.name}: up to {size_text(max(live))} in {ms_text(sum(times))}"
+        yield from (said, doc.LiveMemory(said, list(zip(times, live, strict=True))))

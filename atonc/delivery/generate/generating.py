@@ -11,6 +11,7 @@ from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.compile.compile_view import analyze as analyze  # whoever generates analyzes first
 from atonc.compiler.request.options import Gates
 from atonc.insight.report import compile_text
+from atonc.insight.report.document import lines
 from atonc.machine.base import progress
 from atonc.machine.base.about import __version__
 from atonc.machine.base.build_folder import REPORTS, Trees, network_build, write_beside, write_whole
@@ -129,10 +130,10 @@ def files_of(
     described |= four_bits.saved_row(program.four_bits)
     for step, costs in zip(described["steps"], compile_text.step_data(view), strict=True):
         step.update(costs)
-    described["cpu_ops"] = compile_text.reason_data(view.compiled.mapped.reasons)
+    described["cpu_ops"] = list(map(compile_text.reason_data, view.compiled.mapped.reasons))
     picture = network_view(view)
     described |= saved.rows(picture)
-    report = "\n".join(compile_text.report_lines(view)) + "\n"
+    report = "\n".join(lines(compile_text.report(view))) + "\n"
     network = c_network(view)
     network = replace(network, runtime=runtime or network.runtime)
     firmware = files(network, with_hex, with_stai, view.macs, shared_kernels)

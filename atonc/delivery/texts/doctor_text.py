@@ -5,27 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from atonc.delivery.doctor.diagnosis import Diagnosis, DoctorGoal, DoctorItem
-from atonc.insight.report.document import Mark, SummaryRow, next_row, summary_lines
+from atonc.insight.report.document import Chapter, Document, Mark, SummaryRow, next_row
 
 
-def lines(found: Diagnosis, verbose: bool = False) -> list[str]:
-    said = [line for step in found.steps for line in _step(step, verbose)]
-    return [*said, *_summary(found)]
-
-
-def _summary(found: Diagnosis) -> list[str]:
+def document(found: Diagnosis, verbose: bool = False) -> Document:
     ready = [step.key for step in found.steps if step.ready]
     lacking = [step for step in found.steps if not step.ready]
     remedies = (item.remedy for step in lacking for item in step.lacks if item.remedy)
     step = next(remedies, "") or "atonc generate MODEL -o build"
-    return summary_lines(
-        (
-            SummaryRow("ready", ", ".join(ready) or "nothing", Mark.GOOD if ready else Mark.ALARM),
-            SummaryRow("lacking", ", ".join(step.key for step in lacking), Mark.DOUBT) if lacking else None,
-            SummaryRow("boards", f"{', '.join(found.boards)}; your own: --board FILE.toml (docs/boards.md)"),
-            next_row(f"for {lacking[0].key}: {step}" if lacking else step),
-        )
+    rows = (
+        SummaryRow("ready", ", ".join(ready) or "nothing", Mark.GOOD if ready else Mark.ALARM),
+        SummaryRow("lacking", ", ".join(step.key for step in lacking), Mark.DOUBT) if lacking else None,
+        SummaryRow("boards", f"{', '.join(found.boards)}; your own: --board FILE.toml (docs/boards.md)"),
+        next_row(f"for {lacking[0].key}: {step}" if lacking else step),
     )
+    said = [line for step in found.steps for line in _step(step, verbose)]
+    return Document(sections=[Chapter("", said)], summary=rows, data=found.as_dict)
 
 
 def _step(step: DoctorGoal, verbose: bool) -> Iterator[str]:
@@ -37,9 +32,6 @@ def _step(step: DoctorGoal, verbose: bool) -> Iterator[str]:
 
 
 def _item(item: DoctorItem) -> str:
-    parts = [f"{item.name}: {item.state.value}"]
-    parts += [item.version] if item.version else []
-    parts += [f"wanted {item.wanted}"] if item.wanted and not item.good else []
-    parts += [item.where] if item.where else []
-    said = ", ".join(parts)
+    wanted = f"wanted {item.wanted}" if item.wanted and not item.good else ""
+    said = ", ".join(filter(None, (f"{item.name}: {item.state.value}", item.version, wanted, item.where)))
     return f"{said}. {item.remedy}" if item.remedy and not item.good else said

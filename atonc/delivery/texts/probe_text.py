@@ -9,7 +9,8 @@ from typing import Any
 
 from atonc.delivery.probes.bench import Probe
 from atonc.delivery.probes.log import PASS, Outcome, Settled
-from atonc.insight.report.document import Mark, SummaryRow, next_row, summary_lines
+from atonc.delivery.probes.log import document as settled_data
+from atonc.insight.report.document import Chapter, Document, Mark, SummaryRow, fields_of, next_row
 from atonc.machine.base.errors import plain
 from atonc.machine.base.words import count, shell
 from atonc.machine.hw.four_bits import FourBits
@@ -22,9 +23,9 @@ _SAME_RATE = 0.05  # as far as a rate may be off: probes differ in starts and en
 _VERDICTS = {"pass": "pass", "wrong": "WRONG", "hang": "HANG", "skipped": "skipped"}
 
 
-def list_lines(probes: Sequence[Probe]) -> list[str]:
+def listing(probes: Sequence[Probe]) -> Document:
     """All probes with their question."""
-    out = []
+    out: list[str] = []
     for probe in probes:
         out += [probe.name, f"  form: {probe.form}", f"  published: {probe.known}"]
         also = (("control", probe.control), ("argument", probe.argument), ("measures", probe.measures))
@@ -34,10 +35,12 @@ def list_lines(probes: Sequence[Probe]) -> list[str]:
         SummaryRow("in all", f"{count(len(probes), 'probe')}; {measuring} measure a constant of the cycle model"),
         next_row("atonc probe NAME, or all: a firmware that asks the board"),
     )
-    return [*out, *summary_lines(rows)]
+    names = ("name", "form", "published=known", "control", "argument", "measures", "units", "baseline", "rate")
+    data = {"probes": [fields_of(probe, *names) for probe in probes]}
+    return Document(sections=[Chapter("", out)], summary=rows, data=lambda: data)
 
 
-def written_lines(built: Sequence[str], absent: Sequence[str], board: str, folder: Path) -> list[str]:
+def written(built: Sequence[str], absent: Sequence[str], board: str, folder: Path, files: Sequence[Path]) -> Document:
     """What the firmware in the folder asks."""
     lacks = f"{board} lacks their memory: {', '.join(absent)}"
     rows = (
@@ -46,20 +49,25 @@ def written_lines(built: Sequence[str], absent: Sequence[str], board: str, folde
         SummaryRow("written", str(folder)),
         next_row(f"make -C {quote(str(folder))}, then {folder / 'README.md'}"),
     )
-    return [f"probes: {', '.join(built)}", *summary_lines(rows)]
+    data = {"probes": built, "files": list(map(str, files))}
+    return Document(sections=[Chapter("", [f"probes: {', '.join(built)}"])], summary=rows, data=lambda: data)
 
 
-def lines(settled: Settled, file: Path, verbose: bool = False) -> list[str]:
+def document(settled: Settled, file: Path, verbose: bool = False) -> Document:
+    """Probes that were not in the firmware are not worth a line each."""
     head = settled.log.head
     clocks = ", ".join(f"{n} {hz / 1e6:g} MHz" for n, hz in (("CPU", head.cpu_hz), ("NPU", head.npu_hz)))
-    return [
-        f"{head.board}, firmware of atonc {head.version}, {clocks}, NPU RAM {head.ram_hz / 1e6:g} MHz",
-        *_state_of_log(settled),
-        "",
-        # probes that were not in the firmware are not worth a line each
-        *(line for one in settled.outcomes if verbose or one.reply is not None for line in _rows(one)),
-        *_summary(settled, file),
-    ]
+    first = f"{head.board}, firmware of atonc {head.version}, {clocks}, NPU RAM {head.ram_hz / 1e6:g} MHz"
+    shown = [one for one in settled.outcomes if verbose or one.reply is not None]
+    told = {key: value for key, value in settled_data(settled).items() if key != "format"}
+    return Document(
+        sections=[
+            Chapter("", [first, *_state_of_log(settled)]),
+            Chapter("", [line for one in shown for line in _rows(one)]),
+        ],
+        summary=_summary(settled, file),
+        data=lambda: told | {"outcomes": [_outcome_data(one) for one in settled.outcomes], "file": str(file)},
+    )
 
 
 def _state_of_log(settled: Settled) -> Iterator[str]:
@@ -136,20 +144,18 @@ def _named(features: Iterable[Feature]) -> str:
     return "; ".join([*shown, *([f"and {len(texts) - _MOST} more"] if len(texts) > _MOST else [])])
 
 
-def _summary(settled: Settled, file: Path) -> list[str]:
+def _summary(settled: Settled, file: Path) -> list[SummaryRow | None]:
     found = settled.evidence
     new = [f"{name}: {value:g} instead of {stm32n6().constant(name):g}" for name, value in found.constants]
     arguments = (("disproved", found.distrusted, Mark.ALARM), ("supported", found.supported, Mark.GOOD))
-    return summary_lines(
-        (
-            SummaryRow("forms", f"{len(found.confirmed)} confirmed, {len(found.refuted)} refuted"),
-            *(SummaryRow(w, f"arguments {', '.join(sorted(names))}", m) for w, names, m in arguments if names),
-            _four_bits(found.four_bits),
-            SummaryRow("constants", f"{'; '.join(new)} (at the usual clocks)") if new else None,
-            SummaryRow("written", str(file)),
-            next_row(shell("generate", "MODEL", "--evidence", file)),
-        )
-    )
+    return [
+        SummaryRow("forms", f"{len(found.confirmed)} confirmed, {len(found.refuted)} refuted"),
+        *(SummaryRow(w, f"arguments {', '.join(sorted(names))}", m) for w, names, m in arguments if names),
+        _four_bits(found.four_bits),
+        SummaryRow("constants", f"{'; '.join(new)} (at the usual clocks)") if new else None,
+        SummaryRow("written", str(file)),
+        next_row(shell("generate", "MODEL", "--evidence", file)),
+    ]
 
 
 def _four_bits(found: FourBits | None) -> SummaryRow | None:
@@ -158,14 +164,6 @@ def _four_bits(found: FourBits | None) -> SummaryRow | None:
     return SummaryRow("4 bits", f"{found.order}; three to a word (DEEPMODE): {'too' if found.deep else 'not shown'}")
 
 
-def data(settled: Settled) -> list[dict[str, Any]]:
-    """Lists the probes for `--json`."""
-    return [
-        {
-            "probe": one.probe.name,
-            "form": one.probe.form,
-            "verdict": one.reply.verdict if one.reply else "",
-            "follows": follows(one),
-        }
-        for one in settled.outcomes
-    ]
+def _outcome_data(one: Outcome) -> dict[str, Any]:
+    verdict = one.reply.verdict if one.reply else ""
+    return {"probe": one.probe.name, "form": one.probe.form, "verdict": verdict, "follows": follows(one)}

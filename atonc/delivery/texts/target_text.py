@@ -1,58 +1,68 @@
-"""What `atonc validate --mode target` shows: the board, ST's figures, measured beside predicted times."""
+"""What `atonc validate` shows of boards: the virtual one; a real one with ST's figures, measured beside predicted
+times."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from atonc.delivery.trials.targeting import TargetValidation
 from atonc.insight.explain.types import Measured, MeasuredBlock
-from atonc.insight.report.validate_text import figure_rows, output_data
+from atonc.insight.report.document import Block, Chapter, Column, Document, Table, fields_of
+from atonc.insight.report.validate_text import metrics, output_data
+from atonc.machine.base.reasons import CheckResult
 from atonc.machine.base.words import count
 
+if TYPE_CHECKING:
+    from atonc.delivery.trials.boarding import BoardValidation
+    from atonc.delivery.trials.targeting import TargetValidation
+
 _MOST_BLOCKS = 40  # lines, unless all are wanted
+BLOCKS = (
+    Column[MeasuredBlock]("epochs", lambda one: f"{one.first}-{one.last}" if one.last > one.first else str(one.first)),
+    Column[MeasuredBlock]("measured ms", lambda one: one.measured_ms, "{:.4f}"),
+    Column[MeasuredBlock]("predicted", lambda one: one.predicted_ms, "{:.4f}"),
+    Column[MeasuredBlock]("ratio", lambda one: one.ratio if one.predicted_ms else None, "{:.2f}"),
+    Column[MeasuredBlock]("before", lambda one: one.before, "{:,}"),
+    Column[MeasuredBlock]("core", lambda one: one.core, "{:,}"),
+    Column[MeasuredBlock]("after", lambda one: one.after, "{:,}"),
+    Column[MeasuredBlock]("NPU cycles", lambda one: one.npu_cycles, "{:,}"),
+    Column[MeasuredBlock]("predicted", lambda one: one.predicted_cycles, "{:,}"),
+    Column[MeasuredBlock]("bound by", lambda one: one.bound_by, left=True),
+)
 
 
-def lines(found: TargetValidation, verbose: bool = False) -> list[str]:
+def document(found: TargetValidation, verbose: bool = False) -> Document:
     verdict = "every byte equals the emulator's" if found.equal else f"{found.different} bytes differ from the emulator"
-    text = [
+    said: list[Block] = [
         f"target: {found.line}, protocol {found.protocol}, {found.measured.source.split(',')[0]}, "
         f"NPU {found.system.npu_hz / 1e6:.0f} MHz",
         f"network {found.model.name} ({found.model.description}): {found.identity}",
         f"{count(len(found.turns), 'sample')}, {found.compared:,} bytes of outputs: {verdict}",
     ]
     if found.faults:
-        text.append(f"the line had {found.faults} faults: everything was asked again until it was certain")
+        said.append(f"the line had {found.faults} faults: everything was asked again until it was certain")
+    sections = [Chapter("", said)]
     if found.outputs:
-        text += ["", f"against {found.reference}:", *figure_rows(found.outputs)]
-    return text + measured_lines(found.measured, verbose)
+        rows = [(output.name, output, "") for output in found.outputs]
+        sections.append(Chapter(f"against {found.reference}:", [metrics(rows)]))
+    sections.append(Chapter("", list(measured_blocks(found.measured, verbose))))
+    return Document(sections=sections, data=lambda: as_json(found))
 
 
-def measured_lines(measured: Measured, verbose: bool) -> list[str]:
+def measured_blocks(measured: Measured, verbose: bool) -> Iterator[Block]:
     predicted = sum(block.predicted_ms for block in measured.blocks)
     rate = f", {1e3 / measured.total_ms:.1f} a second" if measured.total_ms else ""
-    text = ["", f"inference: {measured.total_ms:.3f} ms{rate}"]
+    total = f"inference: {measured.total_ms:.3f} ms{rate}"
     if not measured.blocks:
-        return [*text, "the firmware does not tell single epochs"]
+        yield from (total, "the firmware does not tell single epochs")
+        return
     span = " ({:.3f} to {:.3f})".format(*measured.predicted_span_ms) if measured.predicted_span_ms else ""
-    text[-1] += f"; predicted {predicted:.3f} ms{span}"
-    text.append(
-        f"{'epochs':>11} {'measured ms':>12} {'predicted':>10} {'ratio':>6} {'before':>9} {'core':>11} {'after':>9} "
-        f"{'NPU cycles':>11} {'predicted':>11}  bound by"
-    )
+    yield f"{total}; predicted {predicted:.3f} ms{span}"
     shown = measured.blocks if verbose else measured.blocks[:_MOST_BLOCKS]
-    text += [_row(block) for block in shown]
-    left = len(measured.blocks) - len(shown)
-    return text + ([f"... and {left} more (-v, --json)"] if left else [])
-
-
-def _row(block: MeasuredBlock) -> str:
-    epochs = str(block.first) if block.first == block.last else f"{block.first}-{block.last}"
-    ratio = f"{block.ratio:6.2f}" if block.predicted_ms else "      "
-    return (
-        f"{epochs:>11} {block.measured_ms:12.4f} {block.predicted_ms:10.4f} {ratio} {block.before:9,} {block.core:11,} "
-        f"{block.after:9,} {block.npu_cycles:11,} {block.predicted_cycles:11,}  {block.bound_by}"
-    )
+    yield Table(BLOCKS, shown, "Epochs", titles=True)
+    if left := len(measured.blocks) - len(shown):
+        yield f"... and {left} more (-v, --json)"
 
 
 def as_json(found: TargetValidation) -> dict[str, Any]:
@@ -60,20 +70,12 @@ def as_json(found: TargetValidation) -> dict[str, Any]:
     return {
         "mode": "target",
         "samples": len(found.turns),
-        "equal": found.equal,
-        "bytes_compared": found.compared,
-        "bytes_different": found.different,
+        **fields_of(found, "equal", "bytes_compared=compared", "bytes_different=different"),
         "target": {
-            "line": found.line,
-            "protocol": found.protocol,
-            "device": found.system.device,
-            "cpu_hz": found.system.cpu_hz,
-            "npu_hz": found.system.npu_hz,
-            "network": found.model.name,
-            "signature": found.model.signature,
-            "runtime": found.model.description,
-            "identity": found.identity,
-            "faults": found.faults,
+            **fields_of(found, "line", "protocol"),
+            **fields_of(found.system, "device", "cpu_hz", "npu_hz"),
+            **fields_of(found.model, "network=name", "signature", "runtime=description"),
+            **fields_of(found, "identity", "faults"),
         },
         "reference": found.reference,
         "outputs": [output_data(output) for output in found.outputs],
@@ -82,3 +84,20 @@ def as_json(found: TargetValidation) -> dict[str, Any]:
         "predicted_span_ms": list(measured.predicted_span_ms),
         "epochs": [asdict(block) | {"ratio": block.ratio} for block in measured.blocks],
     }
+
+
+def virtual(found: BoardValidation) -> Document:
+    verdict = "every byte equals the emulator's" if found.equal else f"{found.bytes_different} bytes differ"
+    said = [
+        f"validation on the virtual board (Cortex-M33 code, runtime: {found.runtime}): "
+        f"{count(found.samples, 'sample')}, {count(found.outputs, 'output')}, {found.bytes_compared} bytes: {verdict}",
+        *([f"first difference: {found.first_difference}"] if found.first_difference else []),
+        f"last inference: {found.cycles:,} CPU cycles, of them {found.instructions:,} instructions; "
+        f"NPU {found.npu_cycles:,} cycles by the hardware model",
+    ]
+    differ = f"{found.bytes_different} of {found.bytes_compared} bytes differ from the emulator's"
+    return Document(
+        sections=[Chapter("", said)],
+        data=lambda: asdict(found) | {"equal": found.equal, "core": "cortex-m33"},
+        checks=[CheckResult("outputs on the virtual board", found.equal, differ)],
+    )

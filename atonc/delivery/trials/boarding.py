@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -188,22 +187,6 @@ class BoardValidation:
     @property
     def equal(self) -> bool:
         return self.bytes_different == 0
-
-
-def as_json(found: BoardValidation) -> dict[str, object]:
-    return asdict(found) | {"equal": found.equal, "core": "cortex-m33"}
-
-
-def lines(found: BoardValidation) -> list[str]:
-    """What the user reads."""
-    verdict = "every byte equals the emulator's" if found.equal else f"{found.bytes_different} bytes differ"
-    return [
-        f"validation on the virtual board (Cortex-M33 code, runtime: {found.runtime}): "
-        f"{count(found.samples, 'sample')}, {count(found.outputs, 'output')}, {found.bytes_compared} bytes: {verdict}",
-        *([f"first difference: {found.first_difference}"] if found.first_difference else []),
-        f"last inference: {found.cycles:,} CPU cycles, of them {found.instructions:,} instructions; "
-        f"NPU {found.npu_cycles:,} cycles by the hardware model",
-    ]
 
 
 def choose_runtime(folder: Path | None, polling: bool = False) -> Runtime:

@@ -296,9 +296,10 @@ class Compilation:
 
             write_file(file, html_page(self.network))
         elif file.suffix.lower() in (".txt", ".text"):
-            from atonc.insight.report.compile_text import report_lines
+            from atonc.insight.report.compile_text import report
+            from atonc.insight.report.document import lines
 
-            write_file(file, ("\n".join(report_lines(self.view)) + "\n").encode())
+            write_file(file, ("\n".join(lines(report(self.view))) + "\n").encode())
         else:
             raise InputError("a report is .html or .txt", where=str(file), remedy="name it so")
         return file
@@ -306,11 +307,12 @@ class Compilation:
     # --- how it looks ---------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        from atonc.insight.report.notebook import summary
+        from atonc.insight.report.compile_text import short_repr
 
-        return summary(self)
+        return short_repr(self.view)
 
     def _repr_html_(self) -> str:
-        from atonc.insight.report.notebook import page
+        from atonc.insight.report.compile_text import picture
+        from atonc.insight.report.notebook import fragment
 
-        return page(self)
+        return fragment(picture(self.view, self.network, self.layers.rows()))

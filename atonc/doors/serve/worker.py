@@ -249,10 +249,10 @@ def _short(value: Any) -> Any:
 
 def explain(work: JobWork) -> JobOutcome:
     """Why each layer of a model runs where it runs, as text and page; with samples also where accuracy is lost."""
-    from atonc.doors.verbs.explain import chosen_layers, network_of, text_lines
+    from atonc.doors.verbs.explain import chosen_layers, explained, network_of
     from atonc.insight.accuracy.explain import explain_accuracy
-    from atonc.insight.explain.remedies import peak
     from atonc.insight.report import accuracy_text, explain_text
+    from atonc.insight.report.document import lines
     from atonc.insight.report.html import html_page
 
     asked = work.options
@@ -260,16 +260,16 @@ def explain(work: JobWork) -> JobOutcome:
     view = analyzed(work.model, wanted, asked.name, title=work.title)
     network, known = network_of(view, wanted, asked)
     layers = chosen_layers(network, asked.layer)
-    document = explain_text.as_json(network, layers, peak(network), known.levers or ())
-    lines = text_lines(network, layers, known, asked)
+    document = explain_text.as_json(network, layers, known)
+    said = lines(explained(network, layers, known, asked))
     if asked.accuracy or work.samples:
         found = explain_accuracy(view.compiled, wanted, None, work.samples, asked.samples, asked.prices)
         report = replace(found, model=view.model)
         network = replace(network, accuracy=report)
         document["accuracy"] = accuracy_text.as_json(report)
-        lines = [*lines, "", *accuracy_text.lines(report, verbose=True)]
+        said += ["", *lines(accuracy_text.document(report, verbose=True))]
     page = "report.html"
-    write_files(work.out, {"explain.txt": ("\n".join(map(str, lines)) + "\n").encode(), page: html_page(network)})
+    write_files(work.out, {"explain.txt": ("\n".join(map(str, said)) + "\n").encode(), page: html_page(network)})
     return JobOutcome(document, _explained(network), page)
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 from atonc.doors.verbs.parser import JSON, SHOWN, Command, arg, single
 from atonc.doors.verbs.reply import CommandReply
-from atonc.insight.report.document import SummaryRow, summary_lines
+from atonc.insight.report.document import Chapter, Document
 from atonc.machine.base.disk import read_text, write_file
 from atonc.machine.base.errors import InputError
-from atonc.machine.base.words import count
 
 _BOARD = "name of a board, or its .toml"
 _CHOICE = "name of a board, or its .toml; SET@BOARD: a pool set other than the default"
@@ -28,11 +26,7 @@ def _list(options: argparse.Namespace) -> CommandReply:
         if not options.folder.is_dir():
             raise InputError("there is no such folder", where=str(options.folder))
         boards += [read_board_file(path) for path in sorted(options.folder.glob("*.toml"))]
-    return CommandReply(
-        "board-list",
-        lambda: {"boards": [board_text.as_dict(board) for board in boards]},
-        lambda: board_text.list_lines(boards),
-    )
+    return CommandReply("board-list", board_text.listing(boards))
 
 
 def _show(options: argparse.Namespace) -> CommandReply:
@@ -42,8 +36,7 @@ def _show(options: argparse.Namespace) -> CommandReply:
 
     name = options.board
     if not options.toml:
-        board = board_file.find_board(name)
-        return CommandReply("board-show", lambda: board_text.as_dict(board), lambda: board_text.show_lines(board))
+        return CommandReply("board-show", board_text.document(board_file.find_board(name)))
     if name.endswith(".toml"):
         return CommandReply(raw=read_text(Path(name), MAX_BYTES))
     template = name.lstrip("_") == board_file.TEMPLATE.lstrip("_")
@@ -81,7 +74,7 @@ def _given(text: str, output: Path | None) -> CommandReply:
 
 def _check(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.boards.checking import CheckRequest, check
-    from atonc.delivery.texts.board_text import check_lines
+    from atonc.delivery.texts import board_text
     from atonc.machine.hw.board import find_board, split_choice
 
     if not options.images and not options.mpool and not options.network:
@@ -89,9 +82,7 @@ def _check(options: argparse.Namespace) -> CommandReply:
     board, pools = find_board(options.board), split_choice(options.board)[0]
     files = map(tuple, (options.images, options.mpool, options.network))
     found = check(CheckRequest(board, pools, *files))
-    return CommandReply(
-        "board-check", found.as_dict, lambda: check_lines(found, options.verbose), code=bool(found.wrong)
-    )
+    return CommandReply("board-check", board_text.checked(found, options.verbose), code=bool(found.wrong))
 
 
 def _build(options: argparse.Namespace) -> CommandReply:
@@ -104,10 +95,11 @@ def _build(options: argparse.Namespace) -> CommandReply:
         lines = wire_firmware.write_sources(request, options.sources)
     else:
         lines = wire_firmware.build(request, options.output)
-    return CommandReply(lines=lambda: lines)
+    return CommandReply(document=Document(sections=[Chapter("", lines)]))
 
 
 def _run(options: argparse.Namespace) -> CommandReply:
+    from atonc.delivery.texts import board_text
     from atonc.delivery.trials import board_running
 
     request = board_running.BoardRun(
@@ -129,15 +121,7 @@ def _run(options: argparse.Namespace) -> CommandReply:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: told.append(number))
     served = board_running.run_firmware(request, say, lambda: bool(told))
-
-    def lines() -> list[str]:
-        how = served.reason + (f" {served.number:#x}" if served.reason == "bkpt" else "")
-        done = f"{count(served.instructions, 'instruction')}, {count(served.epochs, 'epoch')} of the NPU"
-        line = f"{count(served.received, 'byte')} in, {count(served.sent, 'byte')} out"
-        rows = (SummaryRow("ended", how), SummaryRow("ran", done), SummaryRow("UART", line))
-        return [*served.picture, *summary_lines(rows)]
-
-    return CommandReply("board-run", lambda: asdict(served), lines, loud=True)
+    return CommandReply("board-run", board_text.served(served), loud=True)
 
 
 _WRITTEN = arg("-o", "--output", type=Path, metavar="FILE", help="instead of standard output")

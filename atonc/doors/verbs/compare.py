@@ -9,13 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from atonc.compiler.request.options import GATES, Options, positive, share
 from atonc.doors.verbs.parser import SHOWN, Command, arg, defaults, flags, single
 from atonc.doors.verbs.reply import FORMAT, CiOptions, CommandReply
+from atonc.insight.report.document import Block, Chapter, Document, Mark, Marked, Note, SummaryRow, fields_of
 from atonc.machine.base.disk import read_file, write_file
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
@@ -39,20 +39,14 @@ def _compare(options: argparse.Namespace) -> CommandReply:
         return _applications(options)
     from atonc.delivery.generate.comparing import CompareInputs, compare_builds
     from atonc.insight.report import compare_text
-    from atonc.insight.report.document import lines
     from atonc.insight.report.html import compare_page
 
     seed = 0 if options.seed is None and options.min_cosine else options.seed
     found = compare_builds(options.a, options.b, options.board, CompareInputs(tuple(options.input), seed))
     if options.html:
         write_file(options.html, compare_page(found))
-    return CommandReply(
-        "compare",
-        lambda: compare_text.as_json(found),
-        lambda: lines(compare_text.document(found, options.verbose)),
-        checks=list(_gates(options, found)),
-        subject=options.b,
-    )
+    document = compare_text.document(found, options.verbose, list(_gates(options, found)))
+    return CommandReply("compare", document, subject=options.b)
 
 
 def _applications(options: argparse.Namespace) -> CommandReply:
@@ -67,8 +61,8 @@ def _applications(options: argparse.Namespace) -> CommandReply:
     ratio = found[0].ratio
     said = f"B runs {ratio or 0:.3f} times as long of every second as A, --max-ratio allows {options.max_ratio:g}"
     gate = CheckResult("--max-ratio", ratio is None or ratio <= options.max_ratio, said)
-    document, lines = partial(comparing.as_json, found), partial(comparing.text_lines, found)
-    return CommandReply("compare-app", document, lines, checks=[gate] if options.max_ratio else [], subject=options.b)
+    document = comparing.document(found, [gate] if options.max_ratio else [])
+    return CommandReply("compare-app", document, subject=options.b)
 
 
 def _gates(options: argparse.Namespace, found: Comparison) -> Iterator[CheckResult]:
@@ -187,34 +181,21 @@ def baseline_checks(figures: Sequence[BaselineFigure], allowed_percent: float) -
     return [CheckResult(one.name, not one.worse(allowed_percent), f"{one}{limit}") for one in figures]
 
 
-def baseline_lines(found: Sequence[CheckResult], same_model: bool) -> list[str]:
-    from atonc.insight.report.document import Mark, Marked, SummaryRow, note, summary_lines
-
+def baseline_document(figures: Sequence[BaselineFigure], allowed_percent: float, same_model: bool) -> Document:
+    checks = baseline_checks(figures, allowed_percent)
     words = {True: (Mark.GOOD, "ok   "), False: (Mark.ALARM, "WORSE")}
-    worse = sum(not check.holds for check in found)
-    verdict = SummaryRow("passed", f"{count(len(found), 'figure')}, none worse than the baseline", Mark.GOOD)
+    worse = sum(not check.holds for check in checks)
+    verdict = SummaryRow("passed", f"{count(len(checks), 'figure')}, none worse than the baseline", Mark.GOOD)
     if worse:
-        verdict = SummaryRow("failed", f"{worse} of {count(len(found), 'figure')} worse than the baseline", Mark.ALARM)
-    return [
-        *([] if same_model else [note("the baseline is of another model")]),
-        *(Marked(mark, word, after=f" {one.says}") for one in found for mark, word in [words[one.holds]]),
-        *summary_lines([verdict]),
-    ]
-
-
-def baseline_json(figures: Sequence[BaselineFigure], allowed_percent: float, same_model: bool) -> dict[str, Any]:
+        verdict = SummaryRow("failed", f"{worse} of {count(len(checks), 'figure')} worse than the baseline", Mark.ALARM)
+    blocks: list[Block] = [] if same_model else [Note("the baseline is of another model")]
+    blocks += [Marked(*words[one.holds], after=f" {one.says}") for one in checks]
     rows = [
-        {
-            "name": one.name,
-            "before": one.before,
-            "now": one.now,
-            "unit": one.unit,
-            "change_percent": one.change_percent,
-            "worse": one.worse(allowed_percent),
-        }
+        fields_of(one, "name", "before", "now", "unit", "change_percent") | {"worse": one.worse(allowed_percent)}
         for one in figures
     ]
-    return {"passed": not any(row["worse"] for row in rows), "same_model": same_model, "figures": rows}
+    data = {"passed": not worse, "same_model": same_model, "figures": rows}
+    return Document(sections=[Chapter("", blocks)], summary=[verdict], data=lambda: data, checks=checks)
 
 
 def _against(options: argparse.Namespace) -> CommandReply:
@@ -222,17 +203,9 @@ def _against(options: argparse.Namespace) -> CommandReply:
         raise InputError("two builds and a baseline", remedy="name one build with --against")
     before = measured(read_document(options.against), str(options.against))
     now = measured(_document(options), str(options.a))
-    figures = shared_figures(before, now)
-    checks = baseline_checks(figures, options.allow_worse)
     same = before.model_sha256 == now.model_sha256
-    return CommandReply(
-        "compare-against",
-        lambda: baseline_json(figures, options.allow_worse, same),
-        lambda: baseline_lines(checks, same),
-        now.model_sha256,
-        checks=checks,
-        subject=options.a,
-    )
+    document = baseline_document(shared_figures(before, now), options.allow_worse, same)
+    return CommandReply("compare-against", document, now.model_sha256, subject=options.a)
 
 
 def _document(options: argparse.Namespace) -> Mapping[str, Any]:

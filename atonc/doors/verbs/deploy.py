@@ -4,10 +4,9 @@ networks into one (docs/several-networks.md)."""
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from atonc.compiler.request.options import Options
 from atonc.delivery.application.types import OWNER, AppOptions, AppUpdateOptions, owner_of
@@ -17,7 +16,6 @@ from atonc.doors.verbs.parser import SHOWN, Command, arg, declared_values, flags
 from atonc.doors.verbs.reply import CommandReply, note
 from atonc.insight.report.terminal import show
 from atonc.machine.base.errors import InputError
-from atonc.machine.base.reasons import CheckResult
 
 if TYPE_CHECKING:
     from atonc.delivery.application.types import Application
@@ -42,11 +40,7 @@ def _deploy(options: argparse.Namespace) -> CommandReply:
             show(deploy_text.lines(done, wishes.dry_run, options.verbose))
 
     done = deploy(Deployment(config, wishes), wishes.dry_run, say)
-    return CommandReply(
-        "deploy",
-        lambda: {"steps": [deploy_text.as_json(step) for step in done]},
-        lambda: deploy_text.summary(done, wishes.dry_run),
-    )
+    return CommandReply("deploy", deploy_text.document(done, wishes.dry_run))
 
 
 # ----------------------------------------------------------------------------------------------------------------- app
@@ -69,12 +63,7 @@ def _build(options: argparse.Namespace) -> CommandReply:
     built = applications.build_and_try(application, options.output, wanted)
     for sentence in built.notes:
         note(sentence, options)
-    checks = [*built.gates, *_trial(built.trial)]
-    return CommandReply("app-build", built.as_dict, lambda: app_text.lines(built), checks=checks)
-
-
-def _trial(trial: Mapping[str, Any] | None) -> list[CheckResult]:
-    return [] if trial is None else [CheckResult("--try", trial["equal"], trial["says"])]
+    return CommandReply("app-build", app_text.document(built))
 
 
 def _update(options: argparse.Namespace) -> CommandReply:
@@ -90,7 +79,7 @@ def _update(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.trials.applications import update_and_try
 
     made = update_and_try(application, options.network, options.output, wanted)
-    return CommandReply("app-update", made.as_dict, lambda: app_text.update_lines(made), checks=_trial(made.trial))
+    return CommandReply("app-update", app_text.update(made))
 
 
 def _application(options: argparse.Namespace) -> Application:

@@ -14,7 +14,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 def _doctor(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.doctor.diagnosis import STEPS, examine
-    from atonc.delivery.texts.doctor_text import lines
+    from atonc.delivery.texts import doctor_text
     from atonc.delivery.trials.real_board import cube_ide
 
     unknown = [step for step in options.steps if step not in STEPS]
@@ -24,7 +24,7 @@ def _doctor(options: argparse.Namespace) -> CommandReply:
     wanted = options.steps or ["compile"]
     ready = all(step.ready for step in found.steps if step.key in wanted)
     code = 0 if ready else ToolError.exit_code
-    return CommandReply("doctor", found.as_dict, lambda: lines(found, options.verbose), code=code)
+    return CommandReply("doctor", doctor_text.document(found, options.verbose), code=code)
 
 
 def _completion(options: argparse.Namespace) -> CommandReply:

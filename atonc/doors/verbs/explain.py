@@ -14,6 +14,7 @@ from atonc.delivery.generate.comparing import is_build
 from atonc.doors.verbs.compiling import ModelOptions, analyzed, compiler_options, model_options, model_path
 from atonc.doors.verbs.parser import SHOWN, Command, arg, flags
 from atonc.doors.verbs.reply import CommandReply, file_hash
+from atonc.insight.report.document import Chapter, Document
 from atonc.machine.base.declare import AGAIN, PLAIN, SEVERAL, Takes, option
 from atonc.machine.base.disk import write_file, write_files
 from atonc.machine.base.errors import InputError, UnsupportedError
@@ -72,51 +73,30 @@ DECLARED = (ModelOptions, Options, ExplainOptions, AccuracyOptions)
 
 def _explain(options: argparse.Namespace) -> CommandReply:
     from atonc.compiler.compile.reproduce import MODEL_HASH
-    from atonc.insight.explain.remedies import peak
     from atonc.insight.report import about_text, explain_text
 
     if options.terms:
-        return CommandReply("terms", about_text.term_data, about_text.term_lines, loud=True)
+        return CommandReply("terms", about_text.term_document(), loud=True)
     if options.accuracy:
         return _accuracy(options)
     if options.search:
         model = model_path(options)
         found = analyzed(model, compiler_options(options), options.name).compiled
-        return CommandReply(
-            "search",
-            lambda: explain_text.search_data(found.search, found.decisions),
-            lambda: explain_text.search_lines(found.search, found.decisions),
-            file_hash(model),
-        )
+        document = explain_text.search_document(found.search, found.decisions)
+        return CommandReply("search", document, file_hash(model))
     if options.float or options.input or options.page or options.samples:
         raise InputError("--float, --input, --samples and --page belong to --accuracy", remedy="add --accuracy")
     network, known = _network(options)
-    layers = chosen_layers(network, options.layer)
-    return CommandReply(
-        "explain",
-        lambda: explain_text.as_json(network, layers, peak(network), known.levers or ()),
-        lambda: text_lines(network, layers, known, options),
-        network.reproduce.get(MODEL_HASH),
-    )
+    document = explained(network, chosen_layers(network, options.layer), known, options)
+    return CommandReply("explain", document, network.reproduce.get(MODEL_HASH))
 
 
-def text_lines(
-    network: NetworkView, layers: Sequence[LayerView], known: Known, options: argparse.Namespace
-) -> list[str]:
-    from atonc.insight.explain.remedies import lever_lines, peak, peak_lines
+def explained(network: NetworkView, layers: Sequence[LayerView], known: Known, options: argparse.Namespace) -> Document:
     from atonc.insight.report import explain_text
-    from atonc.machine.cost.network import spill_lines
 
     if options.layer:
-        return explain_text.node_lines(layers)
-    spill = spill_lines(network.memory.spilled_bytes, ((step.bound_by, step.milliseconds) for step in network.steps))
-    helps = lever_lines(known.levers) if known.levers is not None else []
-    if not (options.all or options.verbose):
-        details = explain_text.short_lines(network, layers, explain_text.alarms(spill))
-        return [*details, *explain_text.sections(helps), *explain_text.summary(network, known)]
-    memory = explain_text.sections(peak_lines(peak(network)), helps)
-    details = [*explain_text.alarms(spill), *explain_text.lines(network, layers, options.verbose)]
-    return [*details, "", *memory, *explain_text.summary(network, known)]
+        return explain_text.layer_document(network, layers, known)
+    return explain_text.document(network, layers, known, options.all, options.verbose)
 
 
 def _accuracy(options: argparse.Namespace) -> CommandReply:
@@ -134,12 +114,7 @@ def _accuracy(options: argparse.Namespace) -> CommandReply:
     report = replace(found, model=view.model)
     if options.page is not None:
         write_file(options.page, html_page(replace(network_view(view), accuracy=report)))
-    return CommandReply(
-        "accuracy",
-        lambda: {"accuracy": accuracy_text.as_json(report)},
-        lambda: accuracy_text.lines(report, options.verbose),
-        view.reproduce.get(MODEL_HASH),
-    )
+    return CommandReply("accuracy", accuracy_text.document(report, options.verbose), view.reproduce.get(MODEL_HASH))
 
 
 def _network(options: argparse.Namespace) -> tuple[NetworkView, Known]:
@@ -208,11 +183,7 @@ def _ops(options: argparse.Namespace) -> CommandReply:
             remedy = instead(options.op.lower(), [info.kind for info in table])
             raise InputError(f"no operator is called {options.op[:60]!r}, or it is not supported", remedy=remedy)
         table = tuple(found)
-    return CommandReply(
-        "ops",
-        lambda: {"operators": about_text.operator_data(table)},
-        lambda: about_text.operator_lines(table, options.verbose or bool(options.op)),
-    )
+    return CommandReply("ops", about_text.operator_document(table, options.verbose or bool(options.op)))
 
 
 def _source_operators(options: argparse.Namespace) -> CommandReply:
@@ -225,11 +196,9 @@ def _source_operators(options: argparse.Namespace) -> CommandReply:
     if options.with_report:
         text = "\n".join([f"# {len(names)} operators of {title}", "", *(f"- {name}" for name in names), ""])
         write_files(options.output, {REPORT: text.encode()})
-    return CommandReply(
-        "ops-list",
-        lambda: {"type": options.type, "operators": list(names)},
-        lambda: [f"{len(names)} operators found", ", ".join(names)],
-    )
+    sections = [Chapter(f"{len(names)} operators found", [", ".join(names)])]
+    data = {"type": options.type, "operators": list(names)}
+    return CommandReply("ops-list", Document(sections=sections, data=lambda: data))
 
 
 COMMANDS = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,6 @@ from atonc.doors.verbs.parser import Adds, Command, ShownOptions, declared_value
 from atonc.doors.verbs.reply import CiOptions, CommandReply, file_hash
 from atonc.machine.base.build_folder import network_build
 from atonc.machine.base.errors import InputError
-from atonc.machine.base.reasons import CheckResult
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.compile_view import CompileView
@@ -75,26 +75,24 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
     finally:
         dump.write()
     gates = generating.judged(declared_values(Gates, options), view)
-    broken = [gate.says for gate in gates if not gate.holds]
     check_image(view, options)
     if layout is not None:
         layouts.require_taken(layout, view)
         view = layouts.advised(layout, view)
-    if folder is not None and not broken:
+    if folder is not None and all(gate.holds for gate in gates):
         trees = {} if layout is None else layouts.layout_tree(layout, view, folder, _release(options))
         view = write(view, folder, options, trees)
     if folder is None and options.output is not None and options.report:
         view = generating.write_reports(view, options.output)
     write_pictures(lambda: network_view(view), options)
-    report = view.compiled.report  # a program that is wrong stopped before
-    seen = [CheckResult("verification", True, f"{report.layers} layers within their limits")] if report else []
+    document = compile_text.document(view, gates, options.verbose)
+    if options.st:
+        document = replace(document, sections=options.st.sections(view), summary=())
     return CommandReply(
         "analyze" if folder is None else "generate",
-        lambda: compile_text.as_json(view) | {"gates": broken},
-        lambda: options.st.lines(view) if options.st else compile_text.compiled_lines(view, broken, options.verbose),
+        document,
         view.reproduce.get(MODEL_HASH),
         loud=bool(options.st),
-        checks=[*seen, *gates],
         subject=model,
     )
 
@@ -135,7 +133,6 @@ def _release(options: argparse.Namespace) -> str:
 def _pareto(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.generate import preflight
     from atonc.insight.report import sweep_text
-    from atonc.insight.report.document import lines
     from atonc.insight.report.html import sweep_page
     from atonc.insight.sweeping.row import pareto
     from atonc.machine.base.disk import write_file
@@ -145,12 +142,7 @@ def _pareto(options: argparse.Namespace) -> CommandReply:
     preflight.check_file(options.pareto)
     found = pareto(model, compiler_options(options, options.verify), options.pareto.with_suffix(""))
     write_file(options.pareto, sweep_page(found))
-    return CommandReply(
-        "pareto",
-        lambda: sweep_text.as_json(found),
-        lambda: [*lines(sweep_text.document(found)), "", f"written: {options.pareto}"],
-        file_hash(model),
-    )
+    return CommandReply("pareto", sweep_text.document(found, str(options.pareto)), file_hash(model))
 
 
 def _options(own: type) -> tuple[Adds, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from atonc.doors.verbs.parser import JSON, SHOWN, Adds, Command, arg, single
 from atonc.doors.verbs.reply import CommandReply
+from atonc.insight.report.document import Chapter, Document
 from atonc.machine.base.disk import write_file, write_files
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.progress import stage
@@ -21,12 +22,7 @@ def _probe(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.texts import probe_text
 
     if options.list or not options.names:
-        rows = [
-            {"name": p.name, "form": p.form, "published": p.known, "control": p.control, "argument": p.argument}
-            | {"measures": p.measures, "units": p.units, "baseline": p.baseline, "rate": p.rate}
-            for p in PROBES
-        ]
-        return CommandReply("probe-list", lambda: {"probes": rows}, lambda: probe_text.list_lines(PROBES))
+        return CommandReply("probe-list", probe_text.listing(PROBES))
     if options.names[0] == READ:
         return _read(options)
     known = [probe.name for probe in PROBES]
@@ -44,18 +40,13 @@ def _read(options: argparse.Namespace) -> CommandReply:
     log, output = Path(options.names[1]), options.output or Path("evidence.json")
     preflight.check_file(output)
     from atonc.delivery.probes import PROBES
-    from atonc.delivery.probes.log import document, evidence_bytes, read_log, require_answers, settle
+    from atonc.delivery.probes.log import evidence_bytes, read_log, require_answers, settle
     from atonc.delivery.texts import probe_text
 
     settled = settle(read_log(log), PROBES)
     require_answers(settled, str(log))
     write_file(output, evidence_bytes(settled))
-    told = document(settled) | {"outcomes": probe_text.data(settled), "file": str(output)}
-    return CommandReply(
-        "probe-read",
-        lambda: {key: value for key, value in told.items() if key != "format"},
-        lambda: probe_text.lines(settled, output, options.verbose),
-    )
+    return CommandReply("probe-read", probe_text.document(settled, output, options.verbose))
 
 
 def _write(names: tuple[str, ...], options: argparse.Namespace) -> CommandReply:
@@ -78,14 +69,10 @@ def _write(names: tuple[str, ...], options: argparse.Namespace) -> CommandReply:
         raise InputError(
             f"{target.name} has no memory that these probes could use", remedy="choose a board with an NPU: --board"
         )
-    written = write_files(folder, folder_files(built, target))
+    files = write_files(folder, folder_files(built, target))
     made = [one.probe.name for one in built]
-    absent = [probe.name for probe in wanted if probe.name not in made]
-    return CommandReply(
-        "probe",
-        lambda: {"probes": made, "files": [str(path) for path in written]},
-        lambda: probe_text.written_lines(made, absent, target.name, folder),
-    )
+    lacks = [probe.name for probe in wanted if probe.name not in made]
+    return CommandReply("probe", probe_text.written(made, lacks, target.name, folder, files))
 
 
 # ---------------------------------------------------------------------------------------------------------- recordings
@@ -97,13 +84,8 @@ def _check(options: argparse.Namespace) -> CommandReply:
 
     found = store.read(options.file)
     wrong, missing = store.faults(found), store.gaps(found)
-    return CommandReply(
-        "recordings-check",
-        lambda: recordings_text.check_json(found, wrong, missing),
-        lambda: recordings_text.check_lines(found, wrong, missing),
-        found.model_sha256 or None,
-        code=1 if wrong else 0,
-    )
+    document = recordings_text.checked(found, wrong, missing)
+    return CommandReply("recordings-check", document, found.model_sha256 or None, code=1 if wrong else 0)
 
 
 def _compare(options: argparse.Namespace) -> CommandReply:
@@ -112,24 +94,17 @@ def _compare(options: argparse.Namespace) -> CommandReply:
 
     recording = store.read(options.file)
     found = making.compare(recording, options.other)
-    return CommandReply(
-        "recordings-compare",
-        lambda: recordings_text.compare_json(found),
-        lambda: recordings_text.compare_lines(found),
-        recording.model_sha256 or None,
-        code=0 if found.equal else 1,
-    )
+    document, code = recordings_text.compared(found), 0 if found.equal else 1
+    return CommandReply("recordings-compare", document, recording.model_sha256 or None, code=code)
 
 
 def _collect(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.recordings import store
 
     target = store.add(options.file, options.to)
-    return CommandReply(
-        "recordings-add",
-        lambda: {"file": target.name, "table": store.TABLE},
-        raw=f"{target}, and its row in {options.to / store.TABLE}\n",
-    )
+    said = [f"{target}, and its row in {options.to / store.TABLE}"]
+    data = {"file": target.name, "table": store.TABLE}
+    return CommandReply("recordings-add", Document(sections=[Chapter("", said)], data=lambda: data))
 
 
 def _power(options: argparse.Namespace) -> CommandReply:
@@ -140,12 +115,8 @@ def _power(options: argparse.Namespace) -> CommandReply:
     trace = power.read(options.file, power.PowerOptions(options.volts, options.efficiency, options.mark))
     found = power.measure(trace, recording.milliseconds if recording else ())
     estimate = power.estimate(options.build, recording) if options.build else None
-    return CommandReply(
-        "recordings-power",
-        lambda: recordings_text.power_json(trace, found, estimate),
-        lambda: recordings_text.power_lines(trace, found, estimate),
-        recording.model_sha256 if recording else None,
-    )
+    document = recordings_text.power(trace, found, estimate)
+    return CommandReply("recordings-power", document, recording.model_sha256 if recording else None)
 
 
 def _file(metavar: str = "FILE.npz", help: str = "written by --record") -> tuple[Adds, Adds]:

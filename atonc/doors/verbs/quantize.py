@@ -46,7 +46,6 @@ def _quantize(options: argparse.Namespace) -> CommandReply:
         preflight.check_packages("torch", "onnxscript", extra="torch")
     from atonc.insight.quantizing.run import quantize
     from atonc.insight.report import quantize_text
-    from atonc.insight.report.document import lines
 
     result = quantize(options.model, options.data, settings)
     result.save(target)
@@ -55,12 +54,8 @@ def _quantize(options: argparse.Namespace) -> CommandReply:
         write_files(options.page.parent, pages)
     for line in result.notes:
         note(line, options)
-    return CommandReply(
-        "quantize",
-        lambda: {**quantize_text.as_json(result), "file": str(target)},
-        lambda: lines(quantize_text.document(result, str(target), options.verbose, str(options.page or ""))),
-        file_hash(options.model),
-    )
+    document = quantize_text.document(result, str(target), options.verbose, str(options.page or ""))
+    return CommandReply("quantize", document, file_hash(options.model))
 
 
 def quantized_pages(
@@ -114,7 +109,6 @@ def _evaluate(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.generate import preflight
     from atonc.insight.evaluating.run import evaluate
     from atonc.insight.report import evaluate_text
-    from atonc.insight.report.document import lines
 
     model = model_path(options)
     preflight.check_folder(options.output)
@@ -126,9 +120,7 @@ def _evaluate(options: argparse.Namespace) -> CommandReply:
     pages = evaluation_pages(found, model, compiler, options.name)
     write_files(options.output, {"evaluation.json": f"{text}\n".encode(), **pages})
     page = str(options.output / EVALUATION)
-    return CommandReply(
-        "evaluate", found.as_dict, lambda: lines(evaluate_text.document(found, page, options.verbose)), digest
-    )
+    return CommandReply("evaluate", evaluate_text.document(found, page, options.verbose), digest)
 
 
 def evaluation_pages(found: Evaluation, model: Path, compiler: Options, name: str) -> dict[str, bytes]:
@@ -150,7 +142,6 @@ def _sweep(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.application.comparing import sweep
     from atonc.delivery.generate import preflight
     from atonc.insight.report import sweep_text
-    from atonc.insight.report.document import lines
     from atonc.insight.report.html import sweep_page
 
     wanted = declared_values(SweepOptions, options)
@@ -162,13 +153,9 @@ def _sweep(options: argparse.Namespace) -> CommandReply:
         "sweep.csv": sweep_text.as_csv(found).encode(),
         "sweep.html": sweep_page(found),
     }
-    written = write_files(Path(wanted.output), files)
-    return CommandReply(
-        "sweep",
-        lambda: data,
-        lambda: [*lines(sweep_text.document(found)), "", f"written: {', '.join(map(str, written))}"],
-        code=0 if len(found.refused) < len(found.results) else 1,
-    )
+    written = ", ".join(map(str, write_files(Path(wanted.output), files)))
+    code = 0 if len(found.refused) < len(found.results) else 1
+    return CommandReply("sweep", sweep_text.document(found, written), code=code)
 
 
 COMMANDS = (

@@ -5,17 +5,16 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atonc.delivery.reloc.options import RelocOptions
 from atonc.doors.verbs.parser import SHOWN, Command, arg, declared_values, flags, single
 from atonc.doors.verbs.reply import CommandReply, note
-from atonc.insight.report.document import Mark, SummaryRow, next_row, summary_lines
+from atonc.insight.report.document import Chapter, Document, block_lines, lines
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import InputError, UnsupportedError
-from atonc.machine.base.words import shell
 
 if TYPE_CHECKING:
     from atonc.delivery.trials.loading import Loaded, LoadPlan
@@ -34,6 +33,7 @@ def _reloc(options: argparse.Namespace) -> CommandReply:
     if options.inspect is not None:
         return _inspect(options)
     from atonc.delivery.generate import preflight
+    from atonc.delivery.reloc.build import prepare
     from atonc.delivery.reloc.image import checks
     from atonc.delivery.texts import reloc_text
     from atonc.delivery.trials import relocating
@@ -45,7 +45,7 @@ def _reloc(options: argparse.Namespace) -> CommandReply:
         raise InputError("two folders given", remedy="name one, as an argument or with -i")
     wanted = relocating.with_pack(declared_values(RelocOptions, options), options.pack_dir)
     if options.parse_only:
-        return _parse_only(folder, wanted, options)
+        return CommandReply(document=_logged(reloc_text.parsed(folder, prepare(folder, wanted)), options.log))
     done = relocating.relocate(
         *(folder, options.output, wanted),
         gen_c_file=options.gen_c_file,
@@ -53,31 +53,8 @@ def _reloc(options: argparse.Namespace) -> CommandReply:
         prefix=options.cross_compile,
     )
     image = done.built.image
-    found = checks(image, done.built.params or None)
-    detail = [*reloc_text.header_lines(image), ""] if options.verbose else []
-    lines = [*detail, *reloc_text.size_lines(image), "", *reloc_text.pool_lines(image), "", "Generating files..."]
-    lines += [f' creating "{path}" (size={path.stat().st_size:,})' for path in done.files]
-    lines = _logged([*lines, *reloc_text.summary(image, found, done.files)], None if options.json else options.log)
-    document = reloc_text.as_json(image, found) | {"files": list(map(str, done.files))}
-    return CommandReply("reloc", lambda: document, lambda: lines)
-
-
-def _parse_only(folder: Path, wanted: RelocOptions, options: argparse.Namespace) -> CommandReply:
-    from atonc.delivery.reloc.build import prepare
-
-    ready = prepare(folder, wanted)
-    runtime = f"LL_ATON {ready.abi.number}-{ready.dev} (Core {ready.abi.core})"
-    lines = [f"{ready.network.c_file}: {runtime}"]
-    for entry in ready.pools.entries:
-        place = f"dst={entry.destination:08x}" if entry.destination else "found at run time"
-        lines.append(f"  {entry.name:16} {entry.label():26} size={entry.size_bytes:,} {place}")
-    found = (
-        SummaryRow("runtime", runtime),
-        SummaryRow("pools", f"{len(ready.pools.entries)}; the files can be made into an image", Mark.GOOD),
-        next_row(shell("reloc", folder)),
-    )
-    lines = _logged([*lines, *summary_lines(found)], options.log)
-    return CommandReply(lines=lambda: lines)
+    document = reloc_text.document(image, checks(image, done.built.params or None), done.files, options.verbose)
+    return CommandReply("reloc", _logged(document, None if options.json else options.log))
 
 
 def _inspect(options: argparse.Namespace) -> CommandReply:
@@ -89,21 +66,16 @@ def _inspect(options: argparse.Namespace) -> CommandReply:
     found = checks(image, relocating.params_beside(options.inspect, image))
     if start and options.at is None and not options.json:
         note(f"the image begins at {start:#x} of the file", options)
-    log = None if options.json else options.log
-    lines = _logged(reloc_text.inspect_lines(image, found, options.verbose), log)
-    return CommandReply(
-        "reloc-inspect",
-        lambda: reloc_text.as_json(image, found) | {"offset": start},
-        lambda: lines,
-        code=1 if any(check.good is False for check in found) else 0,
-    )
+    document = reloc_text.inspected(image, found, start, options.verbose)
+    _logged(document, None if options.json else options.log)
+    return CommandReply("reloc-inspect", document, code=1 if any(check.good is False for check in found) else 0)
 
 
-def _logged(lines: list[str], log: str | None) -> list[str]:
-    """The text, also in a file where that is asked for."""
+def _logged(document: Document, log: str | None) -> Document:
+    """Its text also in a file where that is asked for."""
     if log:
-        write_file(Path(log), ("\n".join(lines) + "\n").encode())
-    return lines
+        write_file(Path(log), ("\n".join(lines(document)) + "\n").encode())
+    return document
 
 
 # -------------------------------------------------------------------------------------------------------- load-and-run
@@ -135,8 +107,8 @@ def _load(options: argparse.Namespace) -> CommandReply:
     for file in (options.output, options.record):
         preflight.check_file(file)
     plan = loading.plan(image, options.mode, options.address)
-    output.say(*load_text.plan_lines(plan), "")
-    loaded = None
+    output.say(*block_lines([load_text.plan_terms(plan)]), "")
+    loaded, document = None, Document()
     if options.real or options.dry_run:
         loaded = _real(plan, inputs, options, output)
     elif "no-run" not in plan.words:
@@ -148,9 +120,10 @@ def _load(options: argparse.Namespace) -> CommandReply:
             store.write(
                 options.record, making.of_image(loaded, Statement(options.record_board, options.record_licence))
             )
-        output.say(*load_text.run_lines(loaded))
-    _logged(output.lines, options.log)
-    return CommandReply("load-and-run", None if loaded is None else partial(load_text.as_json, loaded))
+        document = load_text.document(loaded)
+        output.say(*lines(document))
+    _logged(Document(sections=[Chapter("", output.lines)]), options.log)
+    return CommandReply("load-and-run", replace(document, sections=()))  # said already
 
 
 def _real(plan: LoadPlan, inputs: tuple[Path, ...], options: argparse.Namespace, output: _RunOutput) -> Loaded | None:

@@ -12,13 +12,14 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from atonc.compiler.request.options import GATES
+from atonc.insight.report.document import Document, lines
 from atonc.insight.report.terminal import show, show_paged
 from atonc.machine.base.about import __version__
 from atonc.machine.base.declare import Takes, option
@@ -33,15 +34,13 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class CommandReply:
-    """What a command found. Document and lines are made when one of them is asked for."""
+    """What a command found."""
 
     kind: str = ""  # of the document: the verb, or the verb and what of it
-    data: Callable[[], Mapping[str, Any]] | None = None
-    lines: Callable[[], Iterable[str]] | None = None
+    document: Document = Document()
     model_sha256: str | None = None
-    raw: str = ""  # text that is printed as it is, instead of lines
+    raw: str = ""  # text that is printed as it is, before that of the document
     loud: bool = False  # shown although `--quiet` is given
-    checks: Sequence[CheckResult] | None = None  # one that does not hold is a complaint and exit code 1
     subject: Path = Path(".")  # what was checked
     complain: bool = True  # the text does not say yet what does not hold
     code: int = 0
@@ -49,19 +48,20 @@ class CommandReply:
 
 def give(reply: CommandReply, options: argparse.Namespace) -> int:
     """Shows a reply as the user wants it; the exit code."""
-    if reply.data is not None and getattr(options, "json", False):
-        print_document(reply.kind, reply.data(), reply.model_sha256)
+    found = reply.document
+    if found.data is not None and getattr(options, "json", False):
+        print_document(reply.kind, found.data(), reply.model_sha256)
     elif reply.loud or not getattr(options, "quiet", False):
         print(reply.raw, end="")
-        if reply.lines is not None:
-            (show_paged if getattr(options, "pager", False) else show)(reply.lines())
-    if reply.checks is None:
+        if text := lines(found):
+            (show_paged if getattr(options, "pager", False) else show)(text)
+    if found.checks is None:
         return reply.code
-    broken = [check for check in reply.checks if not check.holds]
+    broken = [check for check in found.checks if not check.holds]
     for check in broken if reply.complain else ():
         print(f"atonc: {check.says}", file=sys.stderr)
     if hasattr(options, "junit"):
-        report(options, reply.kind.partition("-")[0], reply.subject, reply.checks)
+        report(options, reply.kind.partition("-")[0], reply.subject, found.checks)
     return 1 if broken else 0
 
 

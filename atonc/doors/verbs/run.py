@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from atonc.delivery.generate.comparing import network
 from atonc.doors.verbs.compiling import PictureOptions, write_pictures
 from atonc.doors.verbs.parser import SHOWN, Command, arg, declared_values, flags
 from atonc.doors.verbs.reply import CommandReply, build_hash, progress
+from atonc.insight.report.document import Chapter, Document
 from atonc.insight.runs.run_options import RunOptions
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import InputError
@@ -45,13 +47,8 @@ def _run(options: argparse.Namespace) -> CommandReply:
         runs.dump(wanted.dump, result)
     cost = costs.network_cost(result.net, result.steps, info=fitting_c_info(result.net.network)[0])
     view = run_text.RunView(result, cost, differences, layers, violations)
-    return CommandReply(
-        "run",
-        lambda: run_text.as_json(view),
-        lambda: run_text.lines(view, options.verbose),
-        build_hash(wanted.directory),
-        code=1 if differences is not None and any(d.different for d in differences) else 0,
-    )
+    code = 1 if differences is not None and any(d.different for d in differences) else 0
+    return CommandReply("run", run_text.document(view, options.verbose), build_hash(wanted.directory), code=code)
 
 
 def _disasm(options: argparse.Namespace) -> CommandReply:
@@ -72,17 +69,14 @@ def _disasm(options: argparse.Namespace) -> CommandReply:
             text += "".join(f"{line}\n" for line in (f"program {program.name}", *decoded))
     elif not options.check and not options.json:
         text = "".join((f";; {p.name}\n" if len(chosen) > 1 else "") + p.text() for p in chosen)
-    return CommandReply(
-        "disasm",
-        lambda: {
-            "file": options.file.name,
-            "programs": [{"name": p.name, "epochs": [run_text.epoch_data(e) for e in p.epochs()]} for p in chosen],
-            **checked,
-        },
-        lambda: run_text.violation_lines(violations, sum(len(p.epochs()) for p in chosen)) if options.check else [],
-        raw=text,
-        code=1 if any(v.severity == "violation" for v in violations) else 0,
-    )
+
+    def data() -> dict[str, Any]:
+        found = [{"name": p.name, "epochs": [run_text.epoch_data(e) for e in p.epochs()]} for p in chosen]
+        return {"file": options.file.name, "programs": found, **checked}
+
+    said = run_text.violation_lines(violations, sum(len(p.epochs()) for p in chosen)) if options.check else []
+    code = 1 if any(v.severity == "violation" for v in violations) else 0
+    return CommandReply("disasm", Document(sections=[Chapter("", said)], data=data), raw=text, code=code)
 
 
 def _asm(options: argparse.Namespace) -> CommandReply:

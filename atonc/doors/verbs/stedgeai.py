@@ -17,6 +17,7 @@ from atonc.delivery.generate.st_call import WORKSPACE as DEFAULT_WORKSPACE
 from atonc.delivery.generate.st_call import StCall
 from atonc.doors.verbs.parser import OUTPUT, SHOWN, ST_ONLY, Command, arg, group, mark_rare
 from atonc.doors.verbs.reply import CommandReply
+from atonc.insight.report.document import Chapter, Document
 from atonc.machine.base.about import __version__
 from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.errors import InputError, UnsupportedError
@@ -235,25 +236,20 @@ class StAnswers(StCall):
 
         return release_named(runtime) if runtime else release_for(self.core)
 
-    def lines(self, view: CompileView) -> list[str]:
+    def sections(self, view: CompileView) -> list[Chapter]:
         """The report that was written, then what is ours: the predicted time, the proof, and the files."""
         from atonc.delivery.generate import generating
         from atonc.insight.report import compile_text, generate_report
         from atonc.insight.report.run_text import cost_lines
 
         _, _, *report = generate_report.text(view, generating.c_network(view)).splitlines()
+        proof = compile_text.verify_chapter(view.compiled.report)
+        files = ["-" * 80, *(f" {Path(file).absolute()}" for file in view.files)]
         return [
-            f"Parameters            : {self.arguments}",
-            *report,
-            "",
-            *cost_lines(view.cost),
-            *compile_text.verify_lines(view.compiled.report),
-            "",
-            f"Generated files ({len(view.files)})",
-            "-" * 80,
-            *(f" {Path(file).absolute()}" for file in view.files),
-            "",
-            f"elapsed time ({self.verb}): {view.compiled.seconds:.3f}s",
+            Chapter(f"Parameters            : {self.arguments}", report),
+            Chapter("", [*cost_lines(view.cost), proof.title, *proof.blocks]),
+            Chapter(f"Generated files ({len(view.files)})", files),
+            Chapter("", [f"elapsed time ({self.verb}): {view.compiled.seconds:.3f}s"]),
         ]
 
     def validated(
@@ -389,11 +385,9 @@ def _install(options: argparse.Namespace) -> CommandReply:
         f"export STEDGEAI_CORE_DIR={place}",
         f'export PATH="{place / "Utilities" / "linux"}:$PATH"   # or mac, windows',
     ]
-    return CommandReply(
-        "stedgeai",
-        lambda: {"files": list(map(str, written))},
-        lambda: [*(f"wrote {path}" for path in written), "", *variables],
-    )
+    sections = [Chapter("", [f"wrote {path}" for path in written]), Chapter("", variables)]
+    files = list(map(str, written))
+    return CommandReply("stedgeai", Document(sections=sections, data=lambda: {"files": files}))
 
 
 COMMANDS = (

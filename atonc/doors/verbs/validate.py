@@ -15,7 +15,6 @@ from atonc.doors.verbs.parser import SHOWN, Command, declared_values, flags
 from atonc.doors.verbs.reply import CiOptions, CommandReply, file_hash, note, progress
 from atonc.insight.validating.validate_options import BOARD_SAMPLES, FOLDER, MODES, SAMPLES, ValidateOptions
 from atonc.machine.base.disk import write_file, write_files
-from atonc.machine.base.reasons import CheckResult
 
 if TYPE_CHECKING:
     from atonc.compiler.inputs.inputs import Sample
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from atonc.delivery.trials.targeting import BuiltNetwork, ExpectedRun, Looked, TargetValidation
     from atonc.delivery.wire.client import Client
     from atonc.insight.explain.types import NetworkView
-    from atonc.insight.report.document import Document
 
     Found = tuple[TargetValidation, NetworkView, dict[str, str]]  # with what reproduces the build
 
@@ -55,7 +53,6 @@ def _on_emulator(options: argparse.Namespace, model: Path) -> CommandReply:
     from atonc.insight.report import validate_text
     from atonc.insight.report.document import lines
     from atonc.insight.runs.runs import npz
-    from atonc.insight.validating import judging
     from atonc.insight.validating.validating import validate_model
 
     wanted = compiler_options(options)
@@ -66,25 +63,14 @@ def _on_emulator(options: argparse.Namespace, model: Path) -> CommandReply:
             files |= {f"{options.name}_val_{name}.csv": csv_text(value) for name, value in found.recorded.items()}
         write_files(options.output, files)
     if options.st:
-        options.st.validated(options, "HOST", found.outputs, validate_text.lines(found, options.min_cos))
+        said = lines(validate_text.document(found, options.min_cos, verbose=True))
+        options.st.validated(options, "HOST", found.outputs, said)
 
     def other(verb: str, *more: str) -> str:
         return again(verb, model, wanted, *more)
 
-    every, verbose = options.per_layer and options.verbose, options.per_layer or options.verbose
-
-    def document() -> Document:
-        details = list(validate_text.sections(found, options.min_cos, every)) if verbose else ()
-        return validate_text.document(found, options.min_cos, other, details)
-
-    return CommandReply(
-        "validate",
-        lambda: validate_text.as_json(found, options.min_cos, options.per_layer),
-        lambda: lines(document()),
-        file_hash(model),
-        checks=list(judging.checks(found, options.min_cos)),
-        subject=model,
-    )
+    document = validate_text.document(found, options.min_cos, other, options.verbose, options.per_layer)
+    return CommandReply("validate", document, file_hash(model), subject=model)
 
 
 # ------------------------------------------------------------------------------------------------ on the virtual board
@@ -94,6 +80,7 @@ def _on_virtual_board(options: argparse.Namespace, model: Path) -> CommandReply:
     """What was built from this model with what is asked for, if there is such a folder; else the model is compiled."""
     from atonc.compiler.compile.reproduce import asked
     from atonc.delivery.generate import generating
+    from atonc.delivery.texts import target_text
     from atonc.delivery.trials import boarding, targeting
     from atonc.delivery.trials.targeting import BuiltSide
 
@@ -112,17 +99,8 @@ def _on_virtual_board(options: argparse.Namespace, model: Path) -> CommandReply:
         view = generating.analyze(model, given)
         samples = _samples(options, view.compiled.source, BOARD_SAMPLES)
         found = boarding.validate_on_board(view, samples, options.runtime)
-    said = f"{found.bytes_different} of {found.bytes_compared} bytes differ from the emulator's"
-    return CommandReply(
-        "validate-board",
-        lambda: boarding.as_json(found),
-        lambda: boarding.lines(found),
-        file_hash(model),
-        loud=not found.equal,
-        checks=[CheckResult("outputs on the virtual board", found.equal, said)],
-        subject=model,
-        complain=False,
-    )
+    document, loud = target_text.virtual(found), not found.equal
+    return CommandReply("validate-board", document, file_hash(model), loud=loud, subject=model, complain=False)
 
 
 # --------------------------------------------------------------------------------------------------- on a real board
@@ -134,6 +112,7 @@ def _on_target(options: argparse.Namespace, path: Path) -> CommandReply:
     from atonc.delivery.texts import target_text
     from atonc.delivery.wire.client import Client
     from atonc.delivery.wire.links import open_link
+    from atonc.insight.report.document import lines
     from atonc.insight.report.html import html_page
 
     def say(line: str) -> None:
@@ -150,16 +129,10 @@ def _on_target(options: argparse.Namespace, path: Path) -> CommandReply:
         store.write(options.record, making.of_validation(found, stated, reproduce))
     if options.page:
         write_file(options.page, html_page(replace(view, measured=found.measured)))
+    document, equal = target_text.document(found, options.verbose), found.equal
     if options.st:
-        options.st.validated(options, "TARGET", found.outputs, target_text.lines(found, options.verbose))
-    return CommandReply(
-        "validate-target",
-        lambda: target_text.as_json(found),
-        lambda: target_text.lines(found, options.verbose),
-        file_hash(path),
-        loud=not found.equal,
-        code=0 if found.equal else 1,
-    )
+        options.st.validated(options, "TARGET", found.outputs, lines(document))
+    return CommandReply("validate-target", document, file_hash(path), loud=not equal, code=0 if equal else 1)
 
 
 def _model(options: argparse.Namespace, path: Path, client: Client) -> Found:

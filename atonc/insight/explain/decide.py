@@ -94,16 +94,6 @@ def of_purposes(purposes: Sequence[Purpose], refused: Sequence[RefusedForm] = ()
     return found
 
 
-def computing(epochs: Sequence[Epoch], purposes: Sequence[Purpose]) -> list[Epoch]:
-    """Without those that only prepare something."""
-    return [epoch for epoch, purpose in zip(epochs, purposes, strict=True) if purpose not in _HELPERS]
-
-
-def split(epochs: Sequence[Epoch], target: Tensor) -> Decision:
-    """Several epochs that each give a part of the result."""
-    return decision(rules.SPLIT, f"{count(len(epochs), 'epoch')} for {_size(target)} values")
-
-
 SUMS = 2  # port of CONVACC at which partial sums arrive
 SIMD_8X8, SIMD_16X8 = 1, 2
 FEW_PIXELS, MANY_WEIGHTS = 4, 4096
@@ -134,9 +124,10 @@ def of_operator(
         found += [one for one in of_epochs(epochs) if one.rule is rules.WIDE_NUMBERS]
     if all(one.rule is not rules.TABLE for one in found) and any(epoch.of_kind("ACTIV") for epoch in epochs):
         found.append(decision(rules.TABLE, f"ACTIV takes part in this {op.kind}"))
-    works = computing(epochs, purposes)
+    works = [purpose for purpose in purposes if purpose not in _HELPERS]  # the others only prepare something
     if len(works) > 1 and all(one.rule not in SEVERAL for one in found):
-        found.append(split(works, tensors[op.outputs[0]]))
+        each = f"{count(len(works), 'epoch')} for {_size(tensors[op.outputs[0]])} values"  # a part of the result
+        found.append(decision(rules.SPLIT, each))
     return found
 
 

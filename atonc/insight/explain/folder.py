@@ -204,25 +204,9 @@ def _views(
         if saved is not None and step.number in owners:
             macs, title, layer = 0, saved.titles.get(step.number, ""), owners[step.number]
         title = title or f"epoch {step.number}"
-        found.append(
-            StepView(
-                number=step.number,
-                on=step.kind,
-                title=title,
-                layer=layer,
-                cycles=costs.cycles,
-                milliseconds=costs.milliseconds,
-                st_cycles=costs.st_cycles,
-                bound_by=costs.bound_by,
-                known=costs.known,
-                macs=macs if step.epoch is None else epoch_macs(step.epoch),
-                activity=costs.activity,
-                energy_uj=cost.energy_uj(costs),
-                doubts={} if step.epoch is None else dict(costs.doubts),
-                nodes=tuple(nodes) or (title,),
-                **wiring.figures(step.epoch),
-            )
-        )
+        told = {"number": step.number, "on": step.kind, "title": title, "layer": layer}
+        macs = macs if step.epoch is None else epoch_macs(step.epoch)
+        found.append(wiring.counted_step(costs, cost, step.epoch, **told, macs=macs, nodes=tuple(nodes) or (title,)))
     return tuple(found) if saved is not None else vendor.unique_layers(found)
 
 

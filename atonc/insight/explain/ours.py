@@ -13,7 +13,6 @@ from atonc.compiler.emit.encryption import ACC_CONFS, IN_PLAIN, UNSEEN
 from atonc.compiler.emit.program import ProgramStep
 from atonc.compiler.frontends.coverage import CONVERSIONS, coverage
 from atonc.compiler.ir import Op, layer_name
-from atonc.compiler.lower.map_ops import CpuReason
 from atonc.compiler.ops.shapes import macs
 from atonc.compiler.place.pools import is_external
 from atonc.compiler.plan.types import FILLED as READ_ONLY
@@ -145,22 +144,8 @@ def _error(op: Op, view: CompileView) -> LayerError | None:
 
 def _step(step: ProgramStep, cost: StepCost, owner: str, network: NetworkCost) -> StepView:
     epoch = step.epoch
-    return StepView(
-        number=step.number,
-        on=CPU if epoch is None else NPU,
-        title=step.plan.title,
-        layer=owner,
-        cycles=cost.cycles,
-        milliseconds=cost.milliseconds,
-        st_cycles=cost.st_cycles,
-        bound_by=cost.bound_by,
-        known=cost.known,
-        parts={} if epoch is None else dict(cost.parts),
-        activity=cost.activity,
-        energy_uj=network.energy_uj(cost),
-        doubts={} if epoch is None else dict(cost.doubts),
-        **wiring.figures(epoch),
-    )
+    told = {"number": step.number, "on": CPU if epoch is None else NPU, "title": step.plan.title, "layer": owner}
+    return wiring.counted_step(cost, network, epoch, **told, parts={} if epoch is None else dict(cost.parts))
 
 
 Steps = Mapping[int, tuple[ProgramStep, StepView]]  # by their numbers
@@ -216,7 +201,8 @@ def _decisions(
     outside = [n for n in (*op.inputs, *op.outputs) if n in compiled.layout.placed and not _on_chip(n, view, external)]
     spilled = [decide.decision(rules.SPILL, f"{', '.join(outside[:3])} in external RAM")] if outside else []
     if on == CPU:
-        reasons = [cpu_decision(reason) for reason in compiled.mapped.reasons if reason.node == layer_name(op)]
+        told = [one for one in compiled.mapped.reasons if one.node == layer_name(op)]
+        reasons = [Decision(one.rule, one.seen, one.limit, one.remedy) for one in told]
         return decide.merged([*reasons, *_in_float(op, view, reasons), *spilled])
     chained = [*of_schedule(op.name, compiled.scheduled.schedule), *of_stripes(op.name, compiled.mapped)]
     if not rows:
@@ -248,10 +234,6 @@ def _in_float(op: Op, view: CompileView, reasons: Sequence[Decision]) -> list[De
     if op.kind in CONVERSIONS or known or not real:
         return []
     return [decide.decision(NOT_CODES, f"{op.kind}, {real[0]} values")]
-
-
-def cpu_decision(reason: CpuReason) -> Decision:
-    return Decision(reason.rule, reason.seen, reason.limit, reason.remedy)
 
 
 def _on_chip(name: str, view: CompileView, external: set[str]) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +49,11 @@ def priced(
     for number, trial in enumerate(trials, 1):
         with progress.part(f"remedy {number} of {len(trials)}"):
             results.append((trial, _run(trial, view, options)))
-    return replace(network, layers=tuple(_priced(layer, network, results) for layer in network.layers))
+    layers = (
+        replace(layer, decisions=tuple(_price(one, layer, network, results) for one in layer.decisions))
+        for layer in network.layers
+    )
+    return replace(network, layers=tuple(layers))
 
 
 def _as_usual(decision: Decision) -> bool:
@@ -64,10 +69,6 @@ def _run(trial: Trial, view: CompileView, options: Options) -> NetworkView | Non
         return None
     cost, macs = compiled.cost, graph_macs(compiled.graph)
     return network_view(CompileView(view.model, view.name, compiled.memory, compiled, cost, macs, options))
-
-
-def _priced(layer: LayerView, before: NetworkView, results: Sequence[tuple[Trial, NetworkView | None]]) -> LayerView:
-    return replace(layer, decisions=tuple(_price(d, layer, before, results) for d in layer.decisions))
 
 
 def _price(
@@ -109,12 +110,8 @@ def _types(graph: Graph, beside: Sequence[Sequence[str]]) -> str:
     return ",".join("int16" if one else "int8" for one in wide)
 
 
-def _as_the_compiler_wants(view: CompileView, options: Options) -> Compiled:
-    return compile_graph(view.compiled.source, replace(options, on_cpu=()))
-
-
-def _without_evidence(view: CompileView, options: Options) -> Compiled:
-    return compile_graph(view.compiled.source, replace(options, allow_unproven=True))
+def _with(**changed: Any) -> Callable[[CompileView, Options], Compiled]:
+    return lambda view, options: compile_graph(view.compiled.source, replace(options, **changed))
 
 
 def _without_flash(view: CompileView, options: Options) -> Compiled:
@@ -164,8 +161,8 @@ def _zeroed(graph: Graph) -> Graph:
 TRIALS = (
     Trial(frozenset({"CPU-QUANTIZE"}), "compiled with --input-data-type of integers", _integer_inputs),
     Trial(frozenset({"CPU-DEQUANTIZE"}), "compiled with --output-data-type of integers", _integer_outputs),
-    Trial(frozenset({"ON-CPU"}), "compiled without --on cpu", _as_the_compiler_wants),
-    Trial(frozenset({"CPU-EVIDENCE"}), "compiled with --allow-unproven", _without_evidence),
+    Trial(frozenset({"ON-CPU"}), "compiled without --on cpu", _with(on_cpu=())),
+    Trial(frozenset({"CPU-EVIDENCE"}), "compiled with --allow-unproven", _with(allow_unproven=True)),
     Trial(frozenset({"CPU-SOFTMAX"}), "compiled without it and what follows", _without_softmax),
     Trial(frozenset({rules.BOUNDS["flash"].id}), "compiled with all constants on the chip", _without_flash),
     Trial(frozenset({rules.ZERO_POINT.id}), "compiled as if quantised with zero points of 0", _symmetric),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import asdict, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from atonc.compiler.frontends.coverage import Coverage
 from atonc.compiler.place.usage import MemoryUse
 from atonc.insight.explain.limits import LayerLimit, NetworkLimit, network_limit
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.base.reasons import Rule
+from atonc.machine.base.reasons import Reason
 from atonc.machine.cost.band import PredictionBand, band_of
 from atonc.machine.cost.energy import Activity, EnergyEstimate, network_energy
 from atonc.machine.hw.machine import milliseconds
@@ -135,34 +135,18 @@ class RemedyPrice:
 
 
 @dataclass(frozen=True)
-class Decision:
+class Decision(Reason):
     """A rule that decided where or how a layer runs."""
 
-    rule: Rule
-    seen: str
-    limit: str
-    remedy: str  # empty: there is none, or none is needed
+    remedy: str = ""  # empty: there is none, or none is needed
     price: RemedyPrice | None = None
     avoided: bool = False  # the rule would apply, but the compiler found a way around it
 
     def as_dict(self) -> dict[str, object]:
-        data: dict[str, object] = {
-            "rule": self.rule.id,
-            "sentence": self.rule.sentence,
-            "seen": self.seen,
-            "limit": self.limit,
-            "remedy": self.remedy,
-        }
-        if self.avoided:
-            data["avoided"] = True
-        if self.price is not None:
-            data["price"] = {
-                "cycles": self.price.cycles,
-                "bytes": self.price.bytes,
-                "tried": self.price.tried,
-                "how": self.price.how,
-            }
-        return data
+        told = {"rule": self.rule.id, "sentence": self.rule.sentence, "seen": self.seen, "limit": self.limit}
+        more = {"avoided": True} if self.avoided else {}
+        price = {"price": asdict(self.price)} if self.price is not None else {}
+        return {**told, "remedy": self.remedy, **more, **price}
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from atonc.insight.explain.types import EpochShare, StepView
+from atonc.machine.cost.network import NetworkCost, StepCost
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.fields import UnitConfig
 from atonc.machine.hw.memoise import memoise
@@ -28,6 +29,22 @@ def figures(epoch: Epoch | None) -> dict[str, Any]:
     moved = sum(engine.frames * engine.frame_bytes for engine in epoch.engines().values())
     wires = {"chains": chains(epoch), "modes": modes(epoch), "links": links(epoch), "units": units(epoch)}
     return {**wires, "bytes_moved": moved}
+
+
+def counted_step(cost: StepCost, network: NetworkCost, epoch: Epoch | None, **told: Any) -> StepView:
+    """A step with the figures of its cost and of its epoch; `told`: what it is."""
+    return StepView(
+        cycles=cost.cycles,
+        milliseconds=cost.milliseconds,
+        st_cycles=cost.st_cycles,
+        bound_by=cost.bound_by,
+        known=cost.known,
+        activity=cost.activity,
+        energy_uj=network.energy_uj(cost),
+        doubts={} if epoch is None else dict(cost.doubts),
+        **told,
+        **figures(epoch),
+    )
 
 
 @memoise

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from atonc.insight.explain.operators import OperatorInfo
-from atonc.insight.report.document import Mark, Marked, SummaryRow, head, next_row, summary_lines
+from atonc.insight.report.document import Chapter, Document, Mark, Marked, SummaryRow, head, next_row
 from atonc.machine.base.about import __version__
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count
@@ -39,20 +39,14 @@ def glossary() -> dict[str, tuple[Term, ...]]:
     return {section["title"]: tuple(Term(*row) for row in section["terms"]) for section in found}
 
 
-def term_lines() -> list[str]:
-    out: list[str] = []
-    for title, terms in glossary().items():
-        out += ["", head(title)]
-        for term in terms:
-            elsewhere = f" (elsewhere: {term.elsewhere})" if term.elsewhere else ""
-            text = (f"  {term.word}", Mark.RULE), (f": {term.means}{elsewhere}", None)
-            out.append(Marked.of(*text, hang=4))
-    return out[1:]
+def term_document() -> Document:
+    def line(term: Term) -> str:
+        elsewhere = f" (elsewhere: {term.elsewhere})" if term.elsewhere else ""
+        return Marked.of((f"  {term.word}", Mark.RULE), (f": {term.means}{elsewhere}", None), hang=4)
 
-
-def term_data() -> dict[str, Any]:
-    rows = [(title, term) for title, terms in glossary().items() for term in terms]
-    return {"terms": [{"section": title} | asdict(term) for title, term in rows]}
+    rows = [{"section": title} | asdict(term) for title, terms in glossary().items() for term in terms]
+    sections = [Chapter(head(title), list(map(line, terms))) for title, terms in glossary().items()]
+    return Document(sections=sections, data=lambda: {"terms": rows})
 
 
 def term_page() -> list[str]:
@@ -93,27 +87,30 @@ def _version(name: str) -> str:
         return "is not installed"
 
 
-def operator_lines(table: Sequence[OperatorInfo], verbose: bool) -> list[str]:
+def operator_document(table: Sequence[OperatorInfo], verbose: bool) -> Document:
     """Where each operator runs; `verbose`: with every rule that may send it to the CPU."""
-    if not verbose:
-        return _by_place(table)
-    out = []
-    for info in table:
-        out.append(f"{info.kind}: {info.where}" + (f"; {info.note}" if info.note else ""))
-        for rule in info.rules:
-            out += [f"    {rule.id}: {rule.sentence}", f"        limit: {rule.limit}. What to do: {rule.remedy}."]
-    return out
-
-
-def _by_place(table: Sequence[OperatorInfo]) -> list[str]:
     groups: dict[str, list[str]] = {}
     for info in table:
         groups.setdefault(info.where, []).append(info.kind)
-    out: list[str] = []
-    for where, kinds in groups.items():
-        out += [head(where, f": {len(kinds)}"), f"  {', '.join(kinds)}"]
     rest = "what may send one to the CPU: atonc ops OP; all of them: -v"
-    return [*out, *summary_lines((SummaryRow("in all", count(len(table), "operator")), next_row(rest)))]
+    summary = (SummaryRow("in all", count(len(table), "operator")), next_row(rest))
+    sections = [
+        Chapter(head(where, f": {len(kinds)}"), [f"  {', '.join(kinds)}"], close=True)
+        for where, kinds in groups.items()
+    ]
+    return Document(
+        sections=[Chapter("", list(_rules(table)))] if verbose else sections,
+        summary=() if verbose else summary,
+        data=lambda: {"operators": operator_data(table)},
+    )
+
+
+def _rules(table: Sequence[OperatorInfo]) -> Iterator[str]:
+    for info in table:
+        yield f"{info.kind}: {info.where}" + (f"; {info.note}" if info.note else "")
+        for rule in info.rules:
+            yield f"    {rule.id}: {rule.sentence}"
+            yield f"        limit: {rule.limit}. What to do: {rule.remedy}."
 
 
 def operator_markdown(table: Sequence[OperatorInfo]) -> list[str]:

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any
 
 from atonc.insight.explain.types import KINDS, AccuracyReport, LayerNoise, LossFinding, Remedy
-from atonc.insight.report.document import Mark, Marked, note
+from atonc.insight.report.document import Block, Chapter, Column, Document, Mark, Marked, Note, Table
 from atonc.machine.base.errors import sentence
 
 LOSSLESS = "lossless"  # no noise at all, in JSON too: infinity is no number there
@@ -15,13 +15,11 @@ _MOST_LAYERS, _NAME = 16, 40
 
 
 def as_json(report: AccuracyReport) -> dict[str, Any]:
-    document: dict[str, Any] = _plain(asdict(report))
-    document["verdict"] = report.verdict
-    document["outputs"] = [
+    outputs = [
         {"name": name, "quantised_db": _number(quantised), "npu_db": _number(npu)}
         for name, quantised, npu in report.outputs
     ]
-    return document
+    return {**_plain(asdict(report)), "verdict": report.verdict, "outputs": outputs}
 
 
 def _plain(value: Any) -> Any:
@@ -37,60 +35,61 @@ def _number(value: float) -> float | str:
     return round(value, 6) if isfinite(value) else LOSSLESS if value > 0 else -999.0
 
 
-def lines(report: AccuracyReport, verbose: bool) -> list[str]:
+def document(report: AccuracyReport, verbose: bool = False) -> Document:
     against = report.float_model or "its own numbers without rounding"
     made = " (synthetic: give --input)" if report.synthetic else ""
     band = " ({:.3f} to {:.3f})".format(*report.latency_span_ms) if report.latency_span_ms else ""
     time = f"{report.latency_ms:.3f} ms predicted{band}"
-    out = [f"{report.model} against {against}, {report.samples} samples{made}, {time}"]
+    said: list[Block] = [f"{report.model} against {against}, {report.samples} samples{made}, {time}"]
     for name, exact, npu in report.outputs:
-        out.append(f"output {name}: {_db(exact)} as int8 in exact arithmetic, {_db(npu)} on the NPU")
-    out += map(note, report.notes)
-    out += [report.verdict] if report.verdict else []
-    out += ["", "what costs most: signal to noise of the outputs if this were the only loss"]
-    for number, finding in enumerate(report.findings if verbose else report.findings[:3], 1):
-        out += _finding(number, finding)
-    return [*out, "", *_table(report, verbose)]
+        said.append(f"output {name}: {_db(exact)} as int8 in exact arithmetic, {_db(npu)} on the NPU")
+    said += map(Note, report.notes)
+    said += [report.verdict] if report.verdict else []
+    shown = enumerate(report.findings if verbose else report.findings[:3], 1)
+    findings = [line for number, finding in shown for line in _finding(number, finding)]
+    title = "what costs most: signal to noise of the outputs if this were the only loss"
+    sections = [Chapter("", said), Chapter(title, findings), _layers(report, verbose)]
+    return Document(sections=sections, data=lambda: {"accuracy": as_json(report)})
 
 
 def _finding(number: int, finding: LossFinding) -> list[str]:
     head = f"{number}. {finding.layer}, {finding.part}: {finding.symptom}, {_db(finding.outputs_db)}"
-    return [head, f"   {sentence(finding.says)}", *_remedies(finding)]
-
-
-def _remedies(finding: LossFinding) -> list[str]:
-    """Those that help first."""
-    lines = [_remedy(remedy) for remedy in finding.remedies]
-    helps = [Marked(Mark.REMEDY, line, "   ") for line in lines if isinstance(line, Marked)]
-    return [*helps, *(f"   {line}" for line in lines if not isinstance(line, Marked))]
+    remedies = sorted(map(_remedy, finding.remedies), key=lambda line: not isinstance(line, Marked))  # that help first
+    return [head, f"   {sentence(finding.says)}", *remedies]
 
 
 def _remedy(remedy: Remedy) -> str:
     if not remedy.tried or remedy.before_db is None or remedy.after_db is None:
-        return f"{remedy.what}: not possible: {remedy.why_not}"
+        return f"   {remedy.what}: not possible: {remedy.why_not}"
     gained = f"{_db(remedy.before_db)} -> {_db(remedy.after_db)}"
     if remedy.after_db <= remedy.before_db:
-        return f"tried without gain: {remedy.what} ({gained})"
+        return f"   tried without gain: {remedy.what} ({gained})"
     price = remedy.price_ms
     cost = f", {price:+.3f} ms" if price is not None else f", {remedy.why_not}"
-    return Marked(Mark.REMEDY, f"tried: {remedy.what}: {gained}{cost}")
+    return Marked(Mark.REMEDY, f"tried: {remedy.what}: {gained}{cost}", "   ")
 
 
-def _table(report: AccuracyReport, verbose: bool) -> list[str]:
-    """dB, alone/accumulated."""
-    layers = list(report.layers)
-    title = "layers"
+def _layers(report: AccuracyReport, verbose: bool) -> Chapter:
+    layers, title = list(report.layers), "layers"
     if not verbose and len(layers) > _MOST_LAYERS:
         noisy = sorted(layers, key=noisiest)[:_MOST_LAYERS]
         layers = [layer for layer in layers if layer in noisy]
         title = f"the {_MOST_LAYERS} noisiest layers (-v shows all)"
-    heads = "".join(f"{part:>16}" for part in KINDS)
-    out = [f"{title}: dB alone / accumulated", f"{'':{_NAME}}{heads}{'int8 so far':>13}"]
-    for layer in layers:
-        pairs = zip(layer.alone, layer.accumulated, strict=True)
-        figures = "".join(f"{f'{short_db(a)} / {short_db(b)}':>16}" for a, b in pairs)
-        out.append(f"{_elided(f'{layer.name} ({layer.kind})'):{_NAME}}{figures}{short_db(layer.quantised):>13}")
-    return out
+
+    def loss(place: int) -> Column[LayerNoise]:
+        return Column(
+            KINDS[place],
+            lambda one: f"{short_db(one.alone[place])} / {short_db(one.accumulated[place])}",
+            width=14,
+        )
+
+    columns = (
+        Column[LayerNoise]("", lambda one: _elided(f"{one.name} ({one.kind})"), width=_NAME, left=True),
+        *map(loss, range(len(KINDS))),
+        Column[LayerNoise]("int8 so far", lambda one: short_db(one.quantised)),
+    )
+    table = Table(columns, layers, "Signal to noise by layer", titles=True, indent=0)
+    return Chapter(f"{title}: dB alone / accumulated", [table])
 
 
 def _elided(name: str) -> str:

@@ -23,6 +23,7 @@ from atonc.insight.report import document as doc
 from atonc.insight.report.columns import rows
 from atonc.insight.report.html.network import cut
 from atonc.insight.report.parts import energy_data
+from atonc.machine.base.reasons import CheckResult
 from atonc.machine.base.words import count, elided
 
 _MOST = 10
@@ -42,7 +43,7 @@ PAIRS = (
 )
 
 
-def document(found: Comparison, verbose: bool = False) -> doc.Document:
+def document(found: Comparison, verbose: bool = False, checks: Sequence[CheckResult] | None = None) -> doc.Document:
     views = (("A", found.a), ("B", found.b))
     asked = [f"asked otherwise: {one}" for one in found.asked or ()]
     if found.asked is not None and not asked:
@@ -84,9 +85,10 @@ def document(found: Comparison, verbose: bool = False) -> doc.Document:
         f"two builds of {names}: {sides}",
         sections,
         list(_summary(found)),
-        data=data,
+        data=lambda: data,
         tables=tables | {"options": data["options"] or []},
         plot=doc.Timelines({side: view.steps for side, view in views}),
+        checks=checks,
     )
 
 

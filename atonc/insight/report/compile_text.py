@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from math import inf
 from pathlib import Path
@@ -20,236 +20,238 @@ from atonc.compiler.ir import Graph, text
 from atonc.compiler.lower.map_ops import CpuReason, Mapped
 from atonc.compiler.lower.semantics.error_model import ExpectedError, expected_errors
 from atonc.compiler.place.notes import placement_notes
-from atonc.compiler.place.types import Placed
 from atonc.compiler.plan.task import tasks_of
 from atonc.compiler.plan.types import BufferKind, CpuPlan
 from atonc.compiler.request.options import STAGES
 from atonc.compiler.schedule.passes import KERNELS_IN_RAM
 from atonc.insight.explain.ours import encryption_evidence, encryption_notes
-from atonc.insight.explain.rules import bound_in_short
+from atonc.insight.report import document as doc
 from atonc.insight.report import parts
-from atonc.insight.report.document import (
-    NAME,
-    WORTH,
-    Mark,
-    Marked,
-    OnCpu,
-    SummaryRow,
-    cpu_row,
-    fields_of,
-    files_row,
-    flash_row,
-    head,
-    latency_row,
-    next_row,
-    note,
-    ram_row,
-    resident_step,
-    summary_lines,
-)
-from atonc.insight.report.parts import EpochRow, epoch_table
+from atonc.insight.report.parts import EpochRow, epoch_chapter
 from atonc.insight.report.run_text import cost_lines, violation_data
 from atonc.insight.validating.judging import MIN_COSINE, is_close
 from atonc.machine.base.about import __version__
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import sentence
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.base.reasons import Rule
+from atonc.machine.base.reasons import CheckResult, Rule
 from atonc.machine.base.words import count, elided, is_are, ms_text, shell, size_text, times
-from atonc.machine.cost.network import spill_lines
+from atonc.machine.cost.network import StepCost, spill_lines
+from atonc.machine.hw.mpool import MemoryPool
 from atonc.machine.hw.safety.evidence.grades import Grade
 
 if TYPE_CHECKING:
-    from atonc.compiler.compile.compile_view import CompileView
     from atonc.compiler.verify.verify import VerifyReport
+    from atonc.insight.explain.types import NetworkView
 
 MANY_CODES = 20  # codes: a worst case beyond says little
 SMALL_CODES = 0.5  # codes: below, a layer differs from exact arithmetic by one code now and then
-
-
-def error_lines(compiled: Compiled) -> list[str]:
-    layers = expected_errors(compiled.graph, compiled.mapped)
-    exact, small = sum(e.local == 0 for e in layers), sum(0 < e.local <= SMALL_CODES for e in layers)
-    lines = [
-        "expected error before the last rounding, in codes, each layer on the inputs that it really has: "
-        f"{exact} exact, {small} up to {SMALL_CODES:g}, {len(layers) - exact - small} above",
-        *(f"  {e.local:8.3f} {e.kind:14} {e.node}" for e in sorted(layers, key=lambda e: -e.local)),
-    ]
-    saturating = [e for e in layers if e.saturates]
-    if saturating:
-        lines.append(
-            f"  sums of {count(len(saturating), 'layer')} have room for {min(e.room for e in saturating):.3g} times "
-            f"those of typical inputs or more, not for all: {', '.join(e.node for e in saturating)}"
-        )
-    for name, peak in output_peaks(compiled, layers).items():
-        if peak <= MANY_CODES:  # beyond, the worst case of deep networks says nothing; the verification measures it
-            lines.append(f"  output {name}, all layers together: within {count(peak, 'code')}")
-    return lines
-
-
-def output_peaks(compiled: Compiled, layers: tuple[ExpectedError, ...]) -> dict[str, float]:
-    by_op = {e.op: e for e in layers}
-    producers = compiled.graph.producers
-    return {n: float(by_op[producers[n].name].deviation.peak) for n in compiled.graph.outputs if n in producers}
-
-
-def error_data(compiled: Compiled) -> dict[str, Any]:
-    layers = expected_errors(compiled.graph, compiled.mapped)
-    return {
-        "layers": [
-            {
-                "node": e.node,
-                "op": e.kind,
-                "error": e.local,
-                "may_saturate": e.saturates,
-                "room": e.room if e.saturates else None,
-                "peak": float(e.deviation.peak),
-            }
-            for e in layers
-        ],
-        "outputs": output_peaks(compiled, layers),
-    }
-
-
 LONG_NAME = 60
+POOL_FIELDS = ("name", "base", "size_bytes")
 VERIFIED_FIELDS = ("name", "cos=cosine", "max_lsb", "exact_pct=exact_percent", "within1_pct=within1_percent")
+_SLOWEST, _MOST_EDGES, _MOST_NOTES, _GROUPS = 5, 3, 2, 3  # lines of each
+_EDGE_NAME, _LINE = 19, 110  # characters
+_SLOWEST_LAYERS = 8  # of a notebook
+
+ERRORS = (
+    doc.Column[ExpectedError]("codes", lambda one: one.local, "{:.3f}", width=8),
+    doc.Column[ExpectedError]("operator", lambda one: one.kind, left=True),
+    doc.Column[ExpectedError]("layer", lambda one: one.node, left=True),
+)
 
 
-@dataclass(frozen=True)
-class CpuStep:
-    """A CPU step with the reason for it."""
+def document(view: CompileView, gates: Sequence[CheckResult] = (), verbose: bool = False) -> doc.Document:
+    """Details, then the figures that people look for; `gates`: what the user asked for."""
+    cost, broken = view.cost, [gate.says for gate in gates if not gate.holds]
+    on_cpu = [(reason.op, reason.node, one.milliseconds) for reason, one in cpu_steps(view)]
+    written = [f"compiled in {view.compiled.seconds:.2f} s", *(f"wrote {file}" for file in view.files)]
+    if verbose:
+        sections = [*report(view).sections, doc.Chapter("", written)]
+    else:
+        sections = [_short_head(view), *_short_time(view), _short_cpu(view), _short_memory(view), _evidence(view)]
+    gate = doc.SummaryRow("gates", f"{count(len(broken), 'gate')} broken", doc.Mark.ALARM)
+    summary = (
+        doc.predicted_row(cost),
+        doc.ram_row(view.memory),
+        doc.flash_row(view.memory),
+        doc.cpu_row(on_cpu, cost.latency_ms),
+        _verified(view),
+        gate if broken else parts.energy_row(cost.energy),
+        doc.files_row(view.files),
+        doc.next_row(_next(view)),
+    )
+    proof = view.compiled.report  # a program that is wrong stopped before
+    seen = [CheckResult("verification", True, f"{proof.layers} layers within their limits")] if proof else []
+    return doc.Document(
+        sections=sections,
+        summary=summary,
+        data=lambda: as_json(view) | {"gates": broken},
+        checks=[*seen, *gates],
+    )
 
-    reason: CpuReason
-    cycles: int
-    milliseconds: float
+
+def picture(view: CompileView, network: NetworkView, layers: Sequence[Mapping[str, Any]]) -> doc.Document:
+    """For a notebook: the figures, the timeline, the slowest of the layers."""
+    memory, cost, graph, number = view.memory, view.cost, view.compiled.graph, counts(view.compiled.program.steps)
+    proof, share = view.compiled.report, list(cost.bound_by.items())[:4]
+    figures = {
+        "latency (predicted)": f"{cost.latency_ms:.3f} ms ({cost.band.span(cost.latency_ms, 3)})",
+        "epochs": f"{number['total']}, of these {number['npu']} on the NPU",
+        "bound by": ", ".join(f"{label} {part:.0%}" for label, part in share),
+        "RAM": f"{memory.ram_bytes:,} bytes",
+        "activations": f"{memory.activations_bytes:,} bytes (at least {view.compiled.layout.lower_bound_bytes:,})",
+        "outside the chip": f"{memory.spilled_bytes:,} bytes" if memory.spilled_bytes else "",
+        "weights": f"{memory.weights_bytes:,} bytes",
+        "verification": "skipped",
+    }
+    if proof is not None:
+        off = f"at most {count(proof.worst_layer, 'code')} off"
+        figures["verification"] = f"{count(proof.layers, 'layer')} emulated, {off}"
+    for what, names in (("input", graph.inputs), ("output", graph.outputs)):
+        figures |= {f"{what} {doc.short_name(name)}": _kind_text(graph, name) for name in names[:_MOST_EDGES]}
+    shown = doc.Terms({name: said for name, said in figures.items() if said})
+    slowest = sorted(layers, key=lambda row: -row["milliseconds"])[:_SLOWEST_LAYERS]
+    return doc.Document(
+        f"{doc.short_name(view.model)} for {doc.short_name(view.board.name)}",
+        [doc.Chapter("", [shown])],
+        tables={"layers": [dict(row) for row in slowest]},
+        plot=doc.Timelines({f"its epochs, and the slowest of {len(layers)} layers": network.steps}),
+    )
 
 
-def cpu_steps(view: CompileView) -> list[CpuStep]:
+def short_repr(view: CompileView) -> str:
+    """Never longer than a kilobyte, whatever a model is called."""
+    number, memory, graph = counts(view.compiled.program.steps), view.memory, view.compiled.graph
+    proof = view.compiled.report
+    verified = "not verified" if proof is None else f"verified: {count(proof.layers, 'layer')} within their limits"
+    low, high = view.cost.band.around(view.cost.latency_ms)
+    lines = [
+        f"<compiled {doc.short_name(view.model)} for {doc.short_name(view.board.name)}: {view.cost.latency_ms:.3f} ms "
+        f"predicted ({low:.3f} to {high:.3f})",
+        *(f"  input  {doc.short_name(n)} {_kind_text(graph, n)}" for n in graph.inputs[:_MOST_EDGES]),
+        *(f"  output {doc.short_name(n)} {_kind_text(graph, n)}" for n in graph.outputs[:_MOST_EDGES]),
+        f"  {count(number['total'], 'epoch')}, {number['npu']} on the NPU; RAM {memory.ram_bytes:,} bytes, weights "
+        f"{memory.weights_bytes:,}",
+        f"  {verified}>",
+    ]
+    return "\n".join(line[:_LINE] for line in lines)
+
+
+def report(view: CompileView) -> doc.Document:
+    """All that is known, as `NAME_report.txt` and -v have it."""
+    return doc.Document(
+        sections=[
+            doc.Chapter("", list(_head(view))),
+            memory_chapter(view),
+            doc.Chapter("", cost_lines(view.cost)),
+            epoch_chapter(_epochs(view), True, "on", "what"),
+            cpu_chapter(cpu_steps(view)),
+            _coverage(view.compiled.source),
+            error_chapter(view.compiled),
+            verify_chapter(view.compiled.report),
+        ]
+    )
+
+
+def _epochs(view: CompileView) -> list[EpochRow]:
+    steps = zip(view.compiled.program.steps, view.cost.steps, strict=True)
+    return [EpochRow(step.number, "cpu" if step.epoch is None else "npu", cost) for step, cost in steps]
+
+
+def cpu_steps(view: CompileView) -> list[tuple[CpuReason, StepCost]]:
+    """Every call of the processor, with the reason for it."""
     pairs = zip(view.compiled.program.steps, view.cost.steps, strict=True)
-    calls = [(step.plan, cost) for step, cost in pairs if isinstance(step.plan, CpuPlan)]
     reasons = view.compiled.mapped.reason_of
-    return [CpuStep(reasons[plan.op], cost.cycles, cost.milliseconds) for plan, cost in calls]
+    return [(reasons[step.plan.op], cost) for step, cost in pairs if isinstance(step.plan, CpuPlan)]
 
 
 def counts(steps: Iterable[ProgramStep]) -> dict[str, int]:
-    cpu = npu = 0
-    for step in steps:
-        cpu, npu = cpu + (step.epoch is None), npu + (step.epoch is not None)
-    return {"total": cpu + npu, "npu": npu, "cpu": cpu, "hybrid": 0}
+    on_cpu = [step.epoch is None for step in steps]
+    return {"total": len(on_cpu), "npu": on_cpu.count(False), "cpu": on_cpu.count(True), "hybrid": 0}
 
 
-# -------------------------------------------------------------------------------------------------------------- text
+# ---------------------------------------------------------------------------------------------------- all that is known
 
 
-def report_lines(view: CompileView) -> list[str]:
-    """All that is known, as `NAME_report.txt` and -v have it."""
-    sections = (
-        _head(view),
-        _memory(view),
-        cost_lines(view.cost),
-        _epochs(view),
-        _cpu_ops(view),
-        *coverage_sections(view.compiled.source),
-        error_lines(view.compiled),
-        verify_lines(view.compiled.report),
-    )
-    lines: list[str] = []
-    for section in sections:
-        lines += [*section, ""]
-    return lines[:-1]
-
-
-def _head(view: CompileView) -> list[str]:
+def _head(view: CompileView) -> Iterator[doc.Block]:
     source, graph = view.compiled.source, view.compiled.graph
     number = counts(view.compiled.program.steps)
-    size = f"{model_size(view)}, {view.macs / 1e6:,.1f} M MACs"
-    found = Counter(op.kind for op in graph.ops)
-    kinds = ", ".join(f"{count} {kind}" for kind, count in found.most_common())
-    notes = [note(text) for text in (*source.notes, *(n for n in graph.notes if n not in source.notes))]
     steps = ((step.bound_by, step.milliseconds) for step in view.cost.steps)
-    return [
-        *(Marked(Mark.ALARM, line) for line in spill_lines(view.memory.spilled_bytes, steps)),
-        head("model ", f"{view.model} ({source.source}), {size}"),
-        *(f"input  {edge_text(graph, n)}" for n in graph.inputs),
-        *(f"output {edge_text(graph, n)}" for n in graph.outputs),
-        *notes,
-        f"layers: {kinds}",
-        f"epochs: {number['total']}, of these {number['npu']} on the NPU and {number['cpu']} on the CPU",
-        f"safety: {_count(view, 'violation')}, {_count(view, 'unproven form')}",
-        *parts.silicon_lines(view.compiled.silicon, verbose=True),
-    ]
+    yield from (doc.Marked(doc.Mark.ALARM, line) for line in spill_lines(view.memory.spilled_bytes, steps))
+    yield doc.head("model ", f"{view.model} ({source.source}), {model_size(view)}")
+    yield from (f"input  {edge_text(graph, n)}" for n in graph.inputs)
+    yield from (f"output {edge_text(graph, n)}" for n in graph.outputs)
+    yield from map(doc.Note, (*source.notes, *(n for n in graph.notes if n not in source.notes)))
+    kinds = Counter(op.kind for op in graph.ops).most_common()
+    yield f"layers: {', '.join(f'{times} {kind}' for kind, times in kinds)}"
+    yield f"epochs: {number['total']}, of these {number['npu']} on the NPU and {number['cpu']} on the CPU"
+    found = Counter(str(one.severity) for one in view.compiled.findings)
+    yield f"safety: {count(found['violation'], 'violation')}, {count(found['unproven'], 'unproven form')}"
+    yield from parts.silicon_lines(view.compiled.silicon, verbose=True)
 
 
 def model_size(view: CompileView) -> str:
     """Both counts with the names that all views use."""
-    return f"{count(view.operators, 'operator')} in the model, {count(view.layers, 'layer')} compiled"
-
-
-def _count(view: CompileView, noun: str) -> str:
-    """Findings of a severity, whose name begins the noun."""
-    return count(sum(str(v.severity) == noun.split()[0] for v in view.compiled.findings), noun)
+    layers = f"{count(view.operators, 'operator')} in the model, {count(view.layers, 'layer')} compiled"
+    return f"{layers}, {view.macs / 1e6:,.1f} M MACs"
 
 
 def edge_text(graph: Graph, name: str, most: int = LONG_NAME) -> str:
     """An input or output in words, its name in at most so many characters."""
+    return f"{elided(name, most)} {_kind_text(graph, name)}"
+
+
+def _kind_text(graph: Graph, name: str) -> str:
     tensor = graph.tensors[name]
     quant = f", scale {tensor.scale:g}, zero point {tensor.zero_point}" if tensor.quant is not None else ""
-    return f"{elided(name, most)} {'x'.join(map(str, tensor.shape))} {tensor.dtype}{quant}"
+    return f"{'x'.join(map(str, tensor.shape))} {tensor.dtype}{quant}"
 
 
-def edge_data(graph: Graph, name: str) -> dict[str, Any]:
-    """An input or output as the application meets it."""
-    tensor = graph.tensors[name]
-    known = tensor.quant is not None
-    return {
-        "name": name,
-        "shape": list(tensor.shape),
-        "dtype": tensor.dtype,
-        "scale": tensor.scale if known else None,
-        "zero_point": tensor.zero_point if known else None,
-    }
+def _pools(view: CompileView, addresses: bool) -> doc.Table[MemoryPool]:
+    used = view.memory.by_pool
+    columns = (
+        doc.Column[MemoryPool]("pool", lambda pool: pool.name, width=11, left=True),
+        *([doc.Column[MemoryPool]("from", lambda pool: pool.base, "{:#010x}")] if addresses else []),
+        doc.Column[MemoryPool]("bytes used", lambda pool: used[pool.name], "{:,}", width=11),
+        doc.Column[MemoryPool]("of", lambda pool: pool.size_bytes, "of {:11,} bytes"),
+        doc.Column[MemoryPool]("share", lambda pool: 100 * used[pool.name] / pool.size_bytes, "{:.1f} %"),
+    )
+    return doc.Table(columns, [pool for pool in view.board.pools if used.get(pool.name)], "Memory")
 
 
-def _memory(view: CompileView) -> list[str]:
-    layout, memory = view.compiled.layout, view.memory
-    lines: list[str] = [
-        head("memory on ", f"{view.board.name}: {memory.ram_text}, weights {memory.weights_bytes:,} bytes"),
+def memory_chapter(view: CompileView) -> doc.Chapter:
+    layout, memory, placed = view.compiled.layout, view.memory, view.compiled.layout.placed
+    blocks: list[doc.Block] = [
         f"  activations: {layout.ratio:.3f} of the lower bound {layout.lower_bound_bytes:,}",
+        _pools(view, addresses=True),
     ]
-    for pool in view.board.pools:
-        used = memory.by_pool.get(pool.name, 0)
-        if used:
-            share = 100 * used / pool.size_bytes
-            lines.append(f"  {pool.name:10} {pool.base:#010x} {used:12,} of {pool.size_bytes:12,} bytes {share:5.1f} %")
     if memory.code_constants_bytes:
         in_code = memory.code_constants_bytes
-        lines.append(f"  constants of CPU layers: {in_code:,} bytes, arrays of the C file, in flash")
+        blocks.append(f"  constants of CPU layers: {in_code:,} bytes, arrays of the C file, in flash")
     if memory.resident_bytes:
-        copies = sum(bool(home.copy_of) for home in layout.placed.values())
-        lines.append(
-            f"  weights in RAM: {memory.resident_bytes:,} bytes of {count(copies, 'constant')}, copied once at "
+        copied = [placed[home.copy_of] for home in placed.values() if home.copy_of]
+        blocks.append(
+            f"  weights in RAM: {memory.resident_bytes:,} bytes of {count(len(copied), 'constant')}, copied once at "
             f"initialisation, in about {copying_ms(view):.1f} ms (counted, not measured); {KERNELS_IN_RAM}"
         )
-        small = [home for home in _copied(view) if home.buffer.four_bits]
-        if small:
-            size = sum(home.size_bytes for home in small)
-            lines.append(f"  of them stored in 4 bits: {len(small)}, {size:,} bytes of flash, unpacked when copied")
-    narrow = [home.buffer for home in layout.placed.values() if home.buffer.half_bytes and not home.copy_of]
-    if narrow:
-        size = sum(buffer.size_bytes for buffer in narrow)
-        lines.append(f"  weights that engines read in 4 bits: {count(len(narrow), 'constant')}, {size:,} bytes")
-    fetched = sum(home.buffer.kind == BufferKind.PREFETCHED for home in layout.placed.values())
-    if fetched:
-        lines.append(
+        if small := [home.size_bytes for home in copied if home.buffer.four_bits]:
+            size = f"{len(small)}, {sum(small):,} bytes of flash"
+            blocks.append(f"  of them stored in 4 bits: {size}, unpacked when copied")
+    if narrow := [h.buffer.size_bytes for h in placed.values() if h.buffer.half_bytes and not h.copy_of]:
+        said = f"{count(len(narrow), 'constant')}, {sum(narrow):,} bytes"
+        blocks.append(f"  weights that engines read in 4 bits: {said}")
+    if fetched := sum(home.buffer.kind == BufferKind.PREFETCHED for home in placed.values()):
+        blocks.append(
             f"  weights fetched ahead: {count(fetched, 'constant')}, {memory.prefetched_bytes:,} bytes beside other "
             "RAM; no published program copies from flash beside a convolution"
         )
     if memory.relocatable_bytes:
-        lines.append(f"  programs whose addresses are set at run time: {memory.relocatable_bytes:,} bytes of variables")
+        size = f"{memory.relocatable_bytes:,} bytes of variables"
+        blocks.append(f"  programs whose addresses are set at run time: {size}")
     if memory.spilled_bytes:
-        lines.append(f"  {memory.spilled_bytes:,} bytes of activations lie outside the chip, where they cost most")
-    lines += encryption_lines(view)
-    return [*lines, *(note(text, indent="  ") for text in memory_notes(view))]
+        blocks.append(f"  {memory.spilled_bytes:,} bytes of activations lie outside the chip, where they cost most")
+    title = doc.head("memory on ", f"{view.board.name}: {memory.ram_text}, weights {memory.weights_bytes:,} bytes")
+    return doc.Chapter(title, [*blocks, *encryption_lines(view), *map(doc.Note, memory_notes(view))])
 
 
 def memory_notes(view: CompileView) -> list[str]:
@@ -274,66 +276,69 @@ def copying_ms(view: CompileView) -> float:
     return sum(price.waited(machine)[0] for price in prices) / machine.clocks.cpu_mhz / 1e3
 
 
-def _copied(view: CompileView) -> list[Placed]:
-    """Constants in flash of which there is a copy in RAM."""
-    placed = view.compiled.layout.placed
-    return [placed[home.copy_of] for home in placed.values() if home.copy_of]
-
-
-def _epochs(view: CompileView) -> list[str]:
-    steps = zip(view.compiled.program.steps, view.cost.steps, strict=True)
-    rows = [EpochRow(step.number, "cpu" if step.epoch is None else "npu", cost) for step, cost in steps]
-    return epoch_table(rows, True, "on", "what", width=4)
-
-
-def _cpu_ops(view: CompileView) -> list[str]:
-    steps = cpu_steps(view)
+def cpu_chapter(steps: Sequence[tuple[CpuReason, StepCost]]) -> doc.Chapter:
     if not steps:
-        return [head("CPU:", " nothing, all operators run on the NPU")]
-    lines: list[str] = [head("CPU:", f" {count(len(steps), 'operator')}, {view.cost.cpu_ms:.2f} ms")]
-    groups: dict[tuple[str, ...], list[CpuStep]] = {}
-    for step in steps:
-        reason = step.reason
-        groups.setdefault((reason.op, reason.rule.id, reason.seen, reason.limit, reason.remedy), []).append(step)
+        return doc.Chapter(doc.head("CPU:", " nothing, all operators run on the NPU"), [])
+    groups: dict[tuple[str, ...], list[tuple[CpuReason, StepCost]]] = {}
+    for reason, cost in steps:
+        key = (reason.op, reason.rule.id, reason.seen, reason.limit, reason.remedy)
+        groups.setdefault(key, []).append((reason, cost))
+    lines: list[str] = []
     for (op, rule, seen, limit, remedy), members in groups.items():
-        total = sum(step.milliseconds for step in members)
-        parts = [f"  {times(len(members), op)}, {total:.3f} ms: {rule}: {seen}"]
-        parts += [f"Limit: {limit}"] * bool(limit)
-        parts += [f"What may help (`atonc explain` tries it): {remedy}"] * bool(remedy)
-        lines.append(" ".join(map(sentence, parts)))
-        lines += [f"     {elided(step.reason.node, LONG_NAME)}" for step in members]
-    return lines
+        total = sum(cost.milliseconds for _, cost in members)
+        said = [f"  {times(len(members), op)}, {total:.3f} ms: {rule}: {seen}"]
+        said += [f"Limit: {limit}"] * bool(limit)
+        said += [f"What may help (`atonc explain` tries it): {remedy}"] * bool(remedy)
+        lines.append(" ".join(map(sentence, said)))
+        lines += [f"     {elided(reason.node, LONG_NAME)}" for reason, _ in members]
+    took = sum(cost.milliseconds for _, cost in steps)
+    return doc.Chapter(doc.head("CPU:", f" {count(len(steps), 'operator')}, {took:.2f} ms"), lines)
 
 
-def coverage_sections(source: Graph) -> list[list[str]]:
+def _coverage(source: Graph) -> doc.Chapter:
     """What the quantiser left in float; nothing for models that are quantised throughout."""
     found = coverage(source)
     if not found.float_nodes:
-        return []
+        return doc.Chapter("", [])
     nodes = sorted(found.float_nodes, key=lambda node: -node.size_bytes)
-    lines: list[str] = [
-        head(
-            "coverage:",
-            f" {found.percent:.1f} % of the operators that compute are quantised, {len(nodes)} {is_are(len(nodes))} "
-            f"not ({found.float_bytes:,} bytes of activations and weights)",
-        ),
-        *(f"  {elided(n.name, LONG_NAME)} ({n.kind}, {n.size_bytes:,} bytes): {n.why}" for n in nodes),
-    ]
-    return [[*lines, f"  What to do: {quantiser(source)}."]]
+    title = doc.head(
+        "coverage:",
+        f" {found.percent:.1f} % of the operators that compute are quantised, {len(nodes)} {is_are(len(nodes))} not "
+        f"({found.float_bytes:,} bytes of activations and weights)",
+    )
+    lines = [f"  {elided(n.name, LONG_NAME)} ({n.kind}, {n.size_bytes:,} bytes): {n.why}" for n in nodes]
+    return doc.Chapter(title, [*lines, f"  What to do: {quantiser(source)}."])
 
 
-def verify_lines(report: VerifyReport | None) -> list[str]:
-    if report is None:
-        return [head("verification:", " skipped")]
-    lines: list[str] = [
-        head(
-            "verification:",
-            f" the program on the emulator against exact arithmetic, "
-            f"{count(report.samples, 'input')}; {count(report.layers, 'layer')}, each of their "
-            f"{count(report.tensors, 'tensor')} within its limit, at most {count(report.worst_layer, 'code')} off; "
-            f"{report.sums}",
+def error_chapter(compiled: Compiled) -> doc.Chapter:
+    layers = expected_errors(compiled.graph, compiled.mapped)
+    exact, small = sum(e.local == 0 for e in layers), sum(0 < e.local <= SMALL_CODES for e in layers)
+    blocks: list[doc.Block] = [doc.Table(ERRORS, sorted(layers, key=lambda e: -e.local), "Expected errors")]
+    if saturating := [e for e in layers if e.saturates]:
+        blocks.append(
+            f"  sums of {count(len(saturating), 'layer')} have room for {min(e.room for e in saturating):.3g} times "
+            f"those of typical inputs or more, not for all: {', '.join(e.node for e in saturating)}"
         )
-    ]
+    for name, peak in output_peaks(compiled, layers).items():
+        if peak <= MANY_CODES:  # beyond, the worst case of deep networks says nothing; the verification measures it
+            blocks.append(f"  output {name}, all layers together: within {count(peak, 'code')}")
+    return doc.Chapter(
+        "expected error before the last rounding, in codes, each layer on the inputs that it really has: "
+        f"{exact} exact, {small} up to {SMALL_CODES:g}, {len(layers) - exact - small} above",
+        blocks,
+    )
+
+
+def output_peaks(compiled: Compiled, layers: tuple[ExpectedError, ...]) -> dict[str, float]:
+    by_op = {e.op: e for e in layers}
+    producers = compiled.graph.producers
+    return {n: float(by_op[producers[n].name].deviation.peak) for n in compiled.graph.outputs if n in producers}
+
+
+def verify_chapter(report: VerifyReport | None) -> doc.Chapter:
+    if report is None:
+        return doc.Chapter(doc.head("verification:", " skipped"), [])
+    lines = []
     if report.as_vendor:
         several = f"{count(report.as_vendor, 'layer')} {is_are(report.as_vendor)}"
         lines.append(f"  {several} further off: value for value as --numerics 2.x rounds them")
@@ -342,7 +347,12 @@ def verify_lines(report: VerifyReport | None) -> list[str]:
             f"  {elided(o.name, LONG_NAME)}: cosine {o.cosine:.6f}, exact {o.exact_percent:.2f} %, within 1 "
             f"{o.within1_percent:.2f} %, largest difference {o.max_lsb:g}"
         )
-    return lines
+    title = (
+        f" the program on the emulator against exact arithmetic, {count(report.samples, 'input')}; "
+        f"{count(report.layers, 'layer')}, each of their {count(report.tensors, 'tensor')} within its limit, at most "
+        f"{count(report.worst_layer, 'code')} off; {report.sums}"
+    )
+    return doc.Chapter(doc.head("verification:", title), lines)
 
 
 # -------------------------------------------------------------------------------------------------------------- data
@@ -350,63 +360,61 @@ def verify_lines(report: VerifyReport | None) -> list[str]:
 
 def as_json(view: CompileView) -> dict[str, Any]:
     compiled, cost, used = view.compiled, view.cost, view.memory.by_pool
+    graph, pools = compiled.graph, view.board.pools
     return {
-        "model": view.model,
-        "name": view.name,
+        **doc.fields_of(view, "model", "name"),
         "board": view.board.name,
-        "macs": view.macs,
-        "operators": view.operators,
-        "layers": view.layers,
-        "inputs": [edge_data(compiled.graph, name) for name in compiled.graph.inputs],
-        "outputs": [edge_data(compiled.graph, name) for name in compiled.graph.outputs],
+        **doc.fields_of(view, "macs", "operators", "layers"),
+        "inputs": [edge_data(graph, name) for name in graph.inputs],
+        "outputs": [edge_data(graph, name) for name in graph.outputs],
         "epochs": counts(compiled.program.steps),
-        "cycles": cost.cycles,
-        "st_cycles": cost.st_cycles,
-        "latency_ms": cost.latency_ms,
+        **doc.fields_of(cost, "cycles", "st_cycles", "latency_ms"),
         **cost.band.as_data(cost.latency_ms),
         **parts.energy_data(cost.energy),
-        "clocks": {"npu_mhz": cost.npu_mhz, "cpu_mhz": cost.cpu_mhz},
+        "clocks": doc.fields_of(cost, "npu_mhz", "cpu_mhz"),
         "bound_by": dict(cost.bound_by),
         "memory": {
-            "pools": [
-                {
-                    "name": pool.name,
-                    "base": pool.base,
-                    "size_bytes": pool.size_bytes,
-                    "used_bytes": used.get(pool.name, 0),
-                }
-                for pool in view.board.pools
-            ],
+            "pools": [doc.fields_of(p, *POOL_FIELDS) | {"used_bytes": used.get(p.name, 0)} for p in pools],
             **view.memory.as_dict(),
             "lower_bound_bytes": compiled.layout.lower_bound_bytes,
             **({"initialisation_ms": copying_ms(view)} if view.memory.resident_bytes else {}),
         },
         "encryption": encryption_data(view),
-        "cpu_ops": [_cpu_data(step) for step in cpu_steps(view)],
+        "cpu_ops": [reason_data(reason) | {"cycles": cost.cycles} for reason, cost in cpu_steps(view)],
         "coverage": coverage_data(compiled.source),
         "unproven": [violation_data(v) for v in compiled.findings],
         "silicon": parts.silicon_data(compiled.silicon),
         "errors": error_data(compiled),
         "verify": _verify_data(compiled.report),
-        "notes": list(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes, *memory_notes(view)))),
+        "notes": list(dict.fromkeys((*compiled.source.notes, *graph.notes, *memory_notes(view)))),
         "files": list(view.files),
         "seconds": compiled.seconds,
     }
 
 
+def edge_data(graph: Graph, name: str) -> dict[str, Any]:
+    """An input or output as the application meets it."""
+    tensor = graph.tensors[name]
+    scale, zero_point = (tensor.scale, tensor.zero_point) if tensor.quant is not None else (None, None)
+    return {"name": name, **doc.fields_of(tensor, "shape", "dtype"), "scale": scale, "zero_point": zero_point}
+
+
 def coverage_data(source: Graph) -> dict[str, Any]:
     found = coverage(source)
-    return {
-        "percent": found.percent,
-        "quantised_ops": found.quantised,
-        "quantised_bytes": found.quantised_bytes,
-        "float_bytes": found.float_bytes,
-        "float_ops": [fields_of(node, "node=name", "op=kind", "size_bytes", "why") for node in found.float_nodes],
+    nodes = [doc.fields_of(node, "node=name", "op=kind", "size_bytes", "why") for node in found.float_nodes]
+    return doc.fields_of(found, "percent", "quantised_ops=quantised", "quantised_bytes", "float_bytes") | {
+        "float_ops": nodes
     }
 
 
-def _cpu_data(step: CpuStep) -> dict[str, Any]:
-    return {**reason_data([step.reason])[0], "cycles": step.cycles}
+def error_data(compiled: Compiled) -> dict[str, Any]:
+    layers = expected_errors(compiled.graph, compiled.mapped)
+    rows = [
+        doc.fields_of(e, "node", "op=kind", "error=local", "may_saturate=saturates")
+        | {"room": e.room if e.saturates else None, "peak": float(e.deviation.peak)}
+        for e in layers
+    ]
+    return {"layers": rows, "outputs": output_peaks(compiled, layers)}
 
 
 def _verify_data(report: VerifyReport | None) -> dict[str, Any] | None:
@@ -415,152 +423,116 @@ def _verify_data(report: VerifyReport | None) -> dict[str, Any] | None:
     return {
         "exact": all(o.exact_percent == 100.0 for o in report.outputs),
         "close": all(is_close(o.cosine, o.within1_percent) for o in report.outputs),
-        **fields_of(report, "samples", "layers", "tensors", "worst_layer", "as_vendor", "sums"),
+        **doc.fields_of(report, "samples", "layers", "tensors", "worst_layer", "as_vendor", "sums"),
         "rooms": [{"node": c.node, "times": c.room} for c in report.checks if c.room < inf],
-        "outputs": [fields_of(one, *VERIFIED_FIELDS) for one in report.outputs],
+        "outputs": [doc.fields_of(one, *VERIFIED_FIELDS) for one in report.outputs],
     }
 
 
 def step_data(view: CompileView) -> list[dict[str, Any]]:
     """Cycles per step, for the program file."""
-    return [fields_of(cost, "st_cycles", "cycles", "bound_by", "cost_known=known") for cost in view.cost.steps]
+    return [doc.fields_of(cost, "st_cycles", "cycles", "bound_by", "cost_known=known") for cost in view.cost.steps]
 
 
-def reason_data(reasons: Sequence[CpuReason]) -> list[dict[str, str]]:
-    return [
-        {"node": r.node, "op": r.op, "rule": r.rule.id, "seen": r.seen, "limit": r.limit, "remedy": r.remedy}
-        for r in reasons
-    ]
+def reason_data(reason: CpuReason) -> dict[str, Any]:
+    return {**doc.fields_of(reason, "node", "op", "rule", "seen", "limit", "remedy"), "rule": reason.rule.id}
 
 
-_SLOWEST, _BOUNDS, _MOST_EDGES, _MOST_NOTES, _GROUPS = 5, 3, 3, 2, 3  # lines of each
-_EDGE_NAME = 19  # characters
+def encryption_data(view: CompileView) -> dict[str, Any] | None:
+    region = view.compiled.written.encrypted
+    if region is None:
+        return None
+    found = count_encrypted(view.compiled.written, view.compiled.graph)
+    return {
+        **doc.fields_of(region, "pool", "address=start", "offset", "size_bytes"),
+        **doc.fields_of(found, "encrypted_bytes", "plain_bytes", "engines", "epochs"),
+        "evidence": encryption_evidence(view),
+    }
 
 
-def compiled_lines(view: CompileView, broken: Sequence[str], verbose: bool) -> list[str]:
-    """Details, then the figures that people look for; `broken`: gates that do not hold."""
-    time = ["", f"compiled in {view.compiled.seconds:.2f} s", *(f"wrote {file}" for file in view.files)]
-    details = [*report_lines(view), *time] if verbose else short_lines(view)
-    return [*details, *summary(view, broken)]
+# ------------------------------------------------------------------------------------------------------------ in short
 
 
-def short_lines(view: CompileView) -> list[str]:
-    return [*_short_head(view), *_short_time(view), *_short_cpu(view), *_short_memory(view), *_evidence(view)]
-
-
-def _short_head(view: CompileView) -> list[str]:
+def _short_head(view: CompileView) -> doc.Chapter:
     source, graph = view.compiled.source, view.compiled.graph
-    size = f"{model_size(view)}, {view.macs / 1e6:,.1f} M MACs"
     edges = [("input ", name) for name in graph.inputs[:_MOST_EDGES]] + [
         ("output", name) for name in graph.outputs[:_MOST_EDGES]
     ]
     more = len(graph.inputs) + len(graph.outputs) - len(edges)
     notes = list(dict.fromkeys((*source.notes, *graph.notes, *memory_notes(view))))
-    return [
-        head(elided(view.model, NAME), f": {size}"),
-        *(f"  {edge} {edge_text(graph, name, _EDGE_NAME)}" for edge, name in edges),
-        *([f"  and {count(more, 'more input or output', 'more inputs and outputs')} (-v)"] if more else []),
-        *(note(text, "  ") for text in notes[:_MOST_NOTES]),
-        *([f"  and {count(len(notes) - _MOST_NOTES, 'more note')} (-v)"] if len(notes) > _MOST_NOTES else []),
-    ]
+    blocks: list[doc.Block] = [f"  {edge} {edge_text(graph, name, _EDGE_NAME)}" for edge, name in edges]
+    blocks += [f"  and {count(more, 'more input or output', 'more inputs and outputs')} (-v)"] if more else []
+    blocks += map(doc.Note, notes[:_MOST_NOTES])
+    blocks += [f"  and {count(len(notes) - _MOST_NOTES, 'more note')} (-v)"] if len(notes) > _MOST_NOTES else []
+    return doc.Chapter(doc.head(elided(view.model, doc.NAME), f": {model_size(view)}"), blocks)
 
 
-def _short_time(view: CompileView) -> list[str]:
+def _short_time(view: CompileView) -> Iterator[doc.Chapter]:
     cost = view.cost
-    pairs = zip(view.compiled.program.steps, cost.steps, strict=True)
-    slow = sorted(((step.epoch is None, one) for step, one in pairs), key=lambda row: -row[1].milliseconds)[:_SLOWEST]
-    guessed = "; ~: guessed" if any(not one.known for _, one in slow) else ""
-    shares = list(cost.bound_by.items())[:_BOUNDS]
-    out: list[str] = [head("time", f": what {count(len(cost.steps), 'epoch')} (units that run at once) wait for")]
-    out += [f"  {100 * share:3.0f} %  {label:12} {bound_in_short(label)}" for label, share in shares]
-    out.append(head("slowest epochs", f" (cycles, where, waits for, layer{guessed})"))
-    for on_cpu, one in slow:
-        cycles = f"{'' if one.known else '~'}{one.cycles:,}"
-        after = f"  {one.bound_by:12} {elided(one.origin, NAME)}"
-        share = 100 * one.cycles / max(1, cost.cycles)
-        out.append(Marked.of((f"  {share:3.0f} % {cycles:>12}  ", None), _place(on_cpu), (after, None)))
-    return out
+    title = doc.head("time", f": what {count(len(cost.steps), 'epoch')} (units that run at once) wait for")
+    yield doc.Chapter(title, [parts.bounds_table(cost.bound_by, "{:3.0f} %")], close=True)
+    slow = sorted(_epochs(view), key=lambda row: -row.cost.milliseconds)[:_SLOWEST]
+    guessed = "; ~: guessed" if any(not row.cost.known for row in slow) else ""
+    columns = (
+        doc.Column[EpochRow]("share", lambda row: 100 * row.cost.cycles / max(1, cost.cycles), "{:3.0f} %"),
+        parts.cycles_column("cycles"),
+        parts.where_column("where"),
+        doc.Column[EpochRow]("waits for", lambda row: row.cost.bound_by, left=True),
+        doc.Column[EpochRow]("layer", lambda row: elided(row.cost.origin, doc.NAME), left=True),
+    )
+    title = doc.head("slowest epochs", f" (cycles, where, waits for, layer{guessed})")
+    yield doc.Chapter(title, [doc.Table(columns, slow, "Slowest epochs")], close=True)
 
 
-def _place(on_cpu: bool) -> tuple[str, Mark | None]:
-    return ("cpu", Mark.ON_CPU) if on_cpu else ("npu", None)
-
-
-def _short_cpu(view: CompileView) -> list[str]:
+def _short_cpu(view: CompileView) -> doc.Chapter:
     """Operators by the rule that sent them there; and what the quantiser left in float."""
-    groups: dict[tuple[str, Rule], list[CpuStep]] = {}
-    for step in cpu_steps(view):
-        groups.setdefault((step.reason.op, step.reason.rule), []).append(step)
-    spent = {key: sum(step.milliseconds for step in members) for key, members in groups.items()}
-    shown = sorted(groups, key=lambda key: -spent[key])[:_GROUPS]
-    out: list[str] = [head("on the CPU", " (`atonc explain` tries what to do)")] if shown else []
-    out += [f"  {times(len(groups[key]), key[0])}, {ms_text(spent[key])}: {key[1].sentence}" for key in shown]
-    out += [f"  and {count(len(groups) - _GROUPS, 'more kind')} (-v)"] if len(groups) > _GROUPS else []
+    spent: dict[tuple[str, Rule], list[float]] = {}
+    for reason, cost in cpu_steps(view):
+        spent.setdefault((reason.op, reason.rule), []).append(cost.milliseconds)
+    found = [
+        f"  {times(len(spent[key]), key[0])}, {ms_text(sum(spent[key]))}: {key[1].sentence}"
+        for key in sorted(spent, key=lambda key: -sum(spent[key]))
+    ]
+    more = f"  and {count(len(found) - _GROUPS, 'more kind')} (-v)"
+    blocks: list[doc.Block] = list(doc.at_most(_GROUPS, found, more))
     left = Counter(node.kind for node in coverage(view.compiled.source).float_nodes)
     if left:
         kinds = [f"{number} {kind}" for kind, number in left.most_common(_GROUPS)] + ["..."] * (len(left) > _GROUPS)
-        out.append(note(f"left in float by the quantiser: {', '.join(kinds)} (-v says why)"))
-    return out
+        blocks.append(doc.Note(f"left in float by the quantiser: {', '.join(kinds)} (-v says why)"))
+    title = doc.head("on the CPU", " (`atonc explain` tries what to do)") if found else ""
+    return doc.Chapter(title, blocks, close=True)
 
 
-def _short_memory(view: CompileView) -> list[str]:
-    out: list[str] = [head("memory of ", view.board.name)]
-    for pool in view.board.pools:
-        if used := view.memory.by_pool.get(pool.name, 0):
-            share = 100 * used / pool.size_bytes
-            out.append(f"  {pool.name:12} {used:12,} of {pool.size_bytes:12,} bytes {share:5.1f} %")
+def _short_memory(view: CompileView) -> doc.Chapter:
+    blocks: list[doc.Block] = [_pools(view, addresses=False)]
     if in_code := view.memory.code_constants_bytes:
-        out.append(f"  {'in the code':12} {in_code:12,} bytes of constants of CPU layers ({view.name}.c, flash)")
-    out += encryption_lines(view)
-    return [*out, *([note(KERNELS_IN_RAM)] if view.memory.resident_bytes else [])]
+        blocks.append(f"  in the code  {in_code:11,} bytes of constants of CPU layers ({view.name}.c, flash)")
+    blocks += encryption_lines(view)
+    blocks += [doc.Note(KERNELS_IN_RAM)] if view.memory.resident_bytes else []
+    return doc.Chapter(doc.head("memory of ", view.board.name), blocks, close=True)
 
 
-def _evidence(view: CompileView) -> list[str]:
+def _evidence(view: CompileView) -> doc.Chapter:
     """How near the epochs are to those of published programs."""
     found = view.compiled.silicon
     if not sum(found.epochs.values()):
-        return []
-    mark = Mark.ALARM if found.epochs[Grade.UNSEEN] else None
-    line = Marked.of(("evidence:", Mark.HEAD), (f" {parts.grade_text(found)}", mark))
-    return [line, *map(note, parts.assumed(found))]
+        return doc.Chapter("", [])
+    mark = doc.Mark.ALARM if found.epochs[Grade.UNSEEN] else None
+    title = doc.Marked.of(("evidence:", doc.Mark.HEAD), (f" {parts.grade_text(found)}", mark))
+    return doc.Chapter(title, list(map(doc.Note, parts.assumed(found))), close=True)
 
 
-# ----------------------------------------------------------------------------------------------------------- summary
-
-
-def summary(view: CompileView, broken: Sequence[str] = ()) -> list[str]:
-    cost = view.cost
-    on_cpu = [(step.reason, step.milliseconds) for step in cpu_steps(view)]
-    clocks = f"NPU {cost.npu_mhz:.0f} MHz, CPU {cost.cpu_mhz:.0f} MHz"
-    return summary_lines(
-        (
-            latency_row(cost.latency_ms, f"predicted ({cost.band.span(cost.latency_ms)})", clocks),
-            ram_row(view.memory),
-            flash_row(view.memory),
-            cpu_row([OnCpu(r.node, r.op, ms) for r, ms in on_cpu], cost.latency_ms),
-            _verified(view),
-            _gates(broken) if broken else parts.energy_row(cost.energy),
-            files_row(view.files),
-            next_row(_next(view)),
-        )
-    )
-
-
-def _gates(broken: Sequence[str]) -> SummaryRow:
-    return SummaryRow("gates", f"{count(len(broken), 'gate')} broken", Mark.ALARM)
-
-
-def _verified(view: CompileView) -> SummaryRow:
+def _verified(view: CompileView) -> doc.SummaryRow:
     report = view.compiled.report
     if report is None:
-        return SummaryRow("verified", "no: the emulator was not asked (--no-verify)", Mark.DOUBT)
+        return doc.SummaryRow("verified", "no: the emulator was not asked (--no-verify)", doc.Mark.DOUBT)
     cosine = min((output.cosine for output in report.outputs), default=1.0)
     off = f"at most {count(round(report.worst_layer), 'code')} off" if report.worst_layer else "all exact"
     inputs = f"{count(report.layers, 'layer')} emulated on {count(report.samples, 'input')}"
     said = f"{inputs}, {off}; cosine of outputs {cosine:.6f}"
     if all(is_close(output.cosine, output.within1_percent) for output in report.outputs):
-        return SummaryRow("verified", said, Mark.GOOD)
-    return SummaryRow("verified", f"{said}, below {MIN_COSINE}: `atonc validate` judges it", Mark.DOUBT)
+        return doc.SummaryRow("verified", said, doc.Mark.GOOD)
+    return doc.SummaryRow("verified", f"{said}, below {MIN_COSINE}: `atonc validate` judges it", doc.Mark.DOUBT)
 
 
 def _next(view: CompileView) -> str:
@@ -568,9 +540,9 @@ def _next(view: CompileView) -> str:
     ms, spilled = view.cost.latency_ms, view.memory.spilled_bytes
     if spilled:
         return f"{view.again('explain')}: tries what brings {size_text(spilled)} back onto the chip"
-    if found := resident_step(view.resident_outlook, ms):
+    if found := doc.resident_step(view.resident_outlook, ms):
         return found
-    if view.cost.cpu_ms > (1 - WORTH) * ms:
+    if view.cost.cpu_ms > (1 - doc.WORTH) * ms:
         return f"{view.again('explain')}: tries what to do about {ms_text(view.cost.cpu_ms)} on the CPU"
     if view.files:
         return f"{shell('view', Path(view.files[0]).parent)}: the report in the browser, layer by layer"
@@ -589,24 +561,6 @@ def encryption_lines(view: CompileView) -> list[str]:
         f"{count(found.engines, 'reader')} in {count(found.epochs, 'epoch')} decipher them",
         f"  in plain: {found.plain_bytes:,} bytes of weights, of layers on the CPU, in {view.name}.c",
     ]
-
-
-def encryption_data(view: CompileView) -> dict[str, Any] | None:
-    region = view.compiled.written.encrypted
-    if region is None:
-        return None
-    found = count_encrypted(view.compiled.written, view.compiled.graph)
-    return {
-        "pool": region.pool,
-        "address": region.start,
-        "offset": region.offset,
-        "size_bytes": region.size_bytes,
-        "encrypted_bytes": found.encrypted_bytes,
-        "plain_bytes": found.plain_bytes,
-        "engines": found.engines,
-        "epochs": found.epochs,
-        "evidence": encryption_evidence(view),
-    }
 
 
 class Stopped(Exception):

@@ -1,12 +1,13 @@
 """What was found, as data to be shown: made once for a question, rendered once for a format.
 
-A question has a function `document(found, ...)` in its module of this room: `quantize_text`, `sweep_text` and so on.
+A question has a function `document(found, ...)` in its module of this room or of `delivery/texts`: `quantize_text`,
+`board_text` and so on. A verb gives the document in its reply; whoever shows it takes one of these:
 
     show(lines(document))                         a terminal: `terminal.show`, `document.lines`
-    print_document(name, document.data)           --json
+    print_document(name, document.data())         --json
     html.page.document_page(document)             a page in one file
     notebook.fragment(document)                   under a cell of a notebook; `document.tables` are its data frames
-    ci.report(..., document.checks)               JUnit, SARIF, annotations
+    reply.report(..., document.checks)            JUnit, SARIF, annotations
 
 A new column is a `Column` in the tuple of columns of its question: text, page and notebook show it. A new format is a
 file with one function over these types.
@@ -31,6 +32,7 @@ if TYPE_CHECKING:  # with some of these come arrays, and verbs that only have a 
     from atonc.insight.evaluating.metrics import RecallCurve
     from atonc.insight.explain.types import StepView
     from atonc.machine.base.reasons import CheckResult
+    from atonc.machine.cost.network import NetworkCost
 
 PLAIN_HANG = 2  # columns that the rest of a long line is indented by, beside the indent of the line
 
@@ -86,6 +88,11 @@ def head(words: str, rest: str = "") -> Marked:
 T = TypeVar("T")
 
 
+class Only(StrEnum):
+    TEXT = "text"
+    PAGE = "page"
+
+
 @dataclass(frozen=True)
 class Column(Generic[T]):
     """A figure of each row of a table."""
@@ -95,6 +102,8 @@ class Column(Generic[T]):
     form: str = "{}"  # how a value reads; None is shown as nothing
     width: int = 0  # characters that it has at least in text
     left: bool = False  # words begin at the left, figures end at the right
+    mark: Callable[[T], Mark | None] | None = None  # of a cell of the text
+    only: Only | None = None
 
     def text(self, row: T) -> str:
         value = self.of(row)
@@ -109,7 +118,7 @@ class Table(Generic[T]):
     titles: bool = False  # above the columns of the text; a page always has them
     numbered: bool = False  # on a page, as the dots of the plot above it
     indent: int = 2  # of the text
-    marks: Callable[[T], Mark | None] | None = None  # of the last column of the text
+    framed: bool = False  # in text with lines around its cells, titles and the label, as tools of ST print
 
 
 @dataclass(frozen=True)
@@ -149,6 +158,23 @@ class Timelines:
     """Epochs of builds, one below the other."""
 
     builds: Mapping[str, Sequence[StepView]]
+
+
+@dataclass(frozen=True)
+class MemoryMap:
+    """Addresses from `low` at the left to `high`, a row for each user: what it is, start and end of its stretches."""
+
+    low: int
+    high: int
+    rows: Mapping[str, Sequence[tuple[str, int, int]]]
+
+
+@dataclass(frozen=True)
+class LiveMemory:
+    """Milliseconds of each step, and the bytes that live in it."""
+
+    label: str
+    steps: Sequence[tuple[float, int]]
 
 
 @dataclass(frozen=True)
@@ -192,13 +218,8 @@ class Subtitle:
     text: str
 
 
-Plot = Scatter | Curves | Intervals | Timelines
+Plot = Scatter | Curves | Intervals | Timelines | MemoryMap | LiveMemory
 Block = str | Note | Subtitle | Table[Any] | Plot | Cards | Terms | Links
-
-
-class Only(StrEnum):
-    TEXT = "text"
-    PAGE = "page"
 
 
 @dataclass(frozen=True)
@@ -206,6 +227,7 @@ class Chapter:
     title: str
     blocks: Sequence[Block]
     only: Only | None = None
+    close: bool = False  # no blank line of text before it
 
 
 @dataclass(frozen=True)
@@ -217,15 +239,15 @@ class SummaryRow:
 
 @dataclass(frozen=True)
 class Document:
-    line: str  # all of it in one line
+    line: str = ""  # all of it in one line
     sections: Sequence[Chapter] = ()
     summary: Sequence[SummaryRow | None] = ()
     title: str = ""  # of its page
     said: str = ""  # below the title
-    data: Mapping[str, Any] = field(default_factory=dict)  # what --json prints
+    data: Callable[[], Mapping[str, Any]] | None = None  # what --json prints, made when it is asked for
     tables: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)  # the first is what people mean
     plot: Plot | None = None  # of a notebook
-    checks: Sequence[CheckResult] = ()  # for machines that judge
+    checks: Sequence[CheckResult] | None = None  # for machines that judge: what does not hold ends with exit code 1
 
 
 def fields_of(one: Any, *names: str) -> dict[str, Any]:
@@ -244,7 +266,7 @@ def lines(document: Document) -> list[str]:
     for section in document.sections:
         shown = [*([section.title] if section.title else []), *block_lines(section.blocks)]
         if section.only != Only.PAGE and shown:
-            out += ["", *shown] if out else shown
+            out += shown if section.close or not out else ["", *shown]
     return [*out, *summary_lines(document.summary)] if document.summary else out
 
 
@@ -257,23 +279,45 @@ def block_lines(blocks: Iterable[Block]) -> Iterator[str]:
             yield note(block.text)
         elif isinstance(block, Table):
             yield from table_lines(block)
+        elif isinstance(block, Terms):
+            width = max(map(len, block.rows), default=0)
+            yield from (f"{name:{width}} : {value}" for name, value in block.rows.items())
+
+
+def at_most(most: int, found: Sequence[str], more: str = "  and {} more (-v shows all)") -> list[str]:
+    """The first of them, and how many there are behind."""
+    return list(found) if len(found) <= most else [*found[:most], more.format(len(found) - most)]
 
 
 def table_lines(table: Table[Any]) -> Iterator[str]:
     """Two blanks between columns, each as wide as its widest cell."""
-    columns = table.columns
+    columns = [column for column in table.columns if column.only != Only.PAGE]
     cells = [[column.text(row) for column in columns] for row in table.rows]
-    titles = [[column.title for column in columns]] if table.titles and cells else []
+    titles = [[column.title for column in columns]] if table.framed or (table.titles and cells) else []
     widths = [max([c.width, *map(len, found)]) for c, *found in zip(columns, *titles, *cells, strict=True)]
-    marks = [None] * len(titles) + [table.marks(row) if table.marks else None for row in table.rows]
-    for row, mark in zip([*titles, *cells], marks, strict=True):
-        padded = [
-            cell.ljust(width) if column.left else cell.rjust(width)
-            for cell, width, column in zip(row, widths, columns, strict=True)
-        ]
-        line = " " * table.indent + "  ".join(padded).rstrip()
-        last = padded[-1].rstrip()
-        yield Marked(mark, last, line[: len(line) - len(last)]) if mark else line
+    if table.framed:
+        yield from _framed([*titles, *cells], widths, table.label)
+        return
+    marks: list[list[Mark | None]] = [[None] * len(columns)] * len(titles)
+    marks += [[column.mark(row) if column.mark else None for column in columns] for row in table.rows]
+    for texts, marked in zip([*titles, *cells], marks, strict=True):
+        parts: list[tuple[str, Mark | None]] = [(" " * table.indent, None)]
+        for text, mark, width, column in zip(texts, marked, widths, columns, strict=True):
+            room = " " * (width - len(text)), None
+            parts += [(text, mark), room] if column.left else [room, (text, mark)]
+            parts.append(("  ", None))
+        while not parts[-1][0].strip() and len(parts) > 1:
+            parts.pop()
+        yield Marked.of(*parts) if any(marked) else "".join(text for text, _ in parts)
+
+
+def _framed(rows: Sequence[Sequence[str]], widths: Sequence[int], label: str) -> Iterator[str]:
+    def rule(left: str, middle: str, right: str) -> str:
+        return left + middle.join("\N{BOX DRAWINGS LIGHT HORIZONTAL}" * (width + 2) for width in widths) + right
+
+    lines = ["│" + "│".join(f" {cell:<{w}} " for cell, w in zip(row, widths, strict=True)) + "│" for row in rows]
+    yield from (rule("┌", "┬", "┐"), lines[0], rule("├", "┼", "┤"), *lines[1:], rule("└", "┴", "┘"))
+    yield f" Table: {label}"
 
 
 MOST = 8  # rows of a summary, so that the last screen of a terminal has all of them
@@ -283,15 +327,6 @@ _LARGE_SHARE = 0.1  # of the time: so much on the CPU is worth a look
 WORTH = 0.95  # of the time: what brings less is not worth a line
 _FILES = 3  # that are named
 _FIRST_FILES = (".html", ".c", ".h")  # what people open first
-
-
-@dataclass(frozen=True)
-class OnCpu:
-    """A layer that the processor computes."""
-
-    name: str
-    kind: str
-    milliseconds: float
 
 
 def summary_lines(rows: Iterable[SummaryRow | None]) -> list[str]:
@@ -330,13 +365,19 @@ def flash_row(memory: MemoryUse) -> SummaryRow:
     return SummaryRow("flash", weights if memory.flash_bytes else "nothing")
 
 
-def cpu_row(layers: Sequence[OnCpu], total_ms: float) -> SummaryRow:
+def predicted_row(cost: NetworkCost) -> SummaryRow:
+    clocks = f"NPU {cost.npu_mhz:.0f} MHz, CPU {cost.cpu_mhz:.0f} MHz"
+    return latency_row(cost.latency_ms, f"predicted ({cost.band.span(cost.latency_ms)})", clocks)
+
+
+def cpu_row(layers: Sequence[tuple[str, str, float]], total_ms: float) -> SummaryRow:
+    """`layers`: kind, name and milliseconds of those that the processor computes."""
     if not layers:
         return SummaryRow("CPU", "nothing: every layer runs on the NPU", Mark.GOOD)
-    took = sum(layer.milliseconds for layer in layers)
-    worst = max(layers, key=lambda layer: layer.milliseconds)
+    took = sum(ms for _, _, ms in layers)
+    kind, name, worst_ms = max(layers, key=lambda layer: layer[2])
     share = took / total_ms if total_ms else 0.0
-    costliest = f"costliest {worst.kind} {elided(worst.name, NAME // 2)} {ms_text(worst.milliseconds)}"
+    costliest = f"costliest {kind} {elided(name, NAME // 2)} {ms_text(worst_ms)}"
     text = f"{count(len(layers), 'layer')}, {ms_text(took)} ({100 * share:.0f} %); {costliest}"
     return SummaryRow("CPU", text, Mark.DOUBT if share >= _LARGE_SHARE else None)
 

@@ -27,12 +27,11 @@ FIGURES = (
 def document(found: Evaluation, page: str = "", all_changed: bool = False) -> doc.Document:
     """`page`: where it is written."""
     title = f"{found.model}: {count(found.samples, 'sample')}, metric {found.metric}; 95 % intervals behind"
-    shown = found.changed if all_changed else found.changed[:SHOWN]
     blocks: list[doc.Block] = [title, doc.Table(FIGURES, _figures(found))]
     if found.yardstick:
-        blocks += [f"  {one.entry.name}: {'; '.join(_answers(one))}" for one in shown]
-        more = len(found.changed) - len(shown)
-        blocks += [f"  ... and {more} more (-v, or the page)"] if more else []
+        answers = [f"  {one.entry.name}: {'; '.join(_answers(one))}" for one in found.changed]
+        most = len(answers) if all_changed else SHOWN
+        blocks += doc.at_most(most, answers, "  ... and {} more (-v, or the page)")
     firsts = [(side, figures[0]) for side, figures in found.sides.items() if figures]
     number = len(found.changed)
     changed = f"; {count(number, 'sample')} changed" if found.yardstick else ""
@@ -51,7 +50,7 @@ def document(found: Evaluation, page: str = "", all_changed: bool = False) -> do
         [*rows, doc.SummaryRow("written", page)],
         f"{found.model}: accuracy on {count(found.samples, 'sample')}",
         f"{count(found.samples, 'sample')}, metric {found.metric}; in brackets the 95 % interval",
-        data,
+        lambda: data,
         {
             "figures": [{"by": side, **figure} for side, figures in sides.items() for figure in figures],
             "changed": data["changed"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,6 @@ from atonc.compiler.search import saved
 from atonc.compiler.search.log import Attempt
 from atonc.compiler.search.saved import KEY
 from atonc.compiler.select.decisions import Decisions
-from atonc.insight.explain.rules import bound_in_short
 from atonc.insight.explain.types import (
     CPU,
     HYBRID,
@@ -23,25 +22,11 @@ from atonc.insight.explain.types import (
     span_of,
 )
 from atonc.insight.report import columns, parts
-from atonc.insight.report.document import (
-    NAME,
-    Mark,
-    Marked,
-    OnCpu,
-    cpu_row,
-    fields_of,
-    flash_row,
-    head,
-    latency_row,
-    next_row,
-    note,
-    ram_row,
-    resident_step,
-    summary_lines,
-)
+from atonc.insight.report import document as doc
 from atonc.machine.base.errors import sentence
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count, elided
+from atonc.machine.cost.network import spill_lines
 
 if TYPE_CHECKING:
     from atonc.insight.explain.remedies import FitLever, Peak
@@ -51,45 +36,77 @@ _MOST_SLOW = 12
 _MOST_LOST = 3
 
 
-def alarms(spill: Sequence[str]) -> list[str]:
-    return [Marked(Mark.ALARM, line) for line in spill]
+@dataclass(frozen=True)
+class Known:
+    """What was tried or estimated for the network as a whole."""
+
+    levers: Sequence[FitLever] | None = None  # where activations spill: what would help, each tried
+    outlook: tuple[float, int] | None = None  # milliseconds with weights in RAM, and their bytes
 
 
-def sections(*found: Sequence[str]) -> list[str]:
-    """The first line of each is its head."""
-    return [line for section in found for line in (*map(head, section[:1]), *section[1:])]
+NOTHING_TRIED = Known()
 
 
-def node_lines(layers: Sequence[LayerView]) -> list[str]:
-    """`--node`: these layers and nothing of the rest."""
-    return [line for layer in layers for line in layer_lines(layer)]
+def document(
+    network: NetworkView,
+    layers: Sequence[LayerView],
+    known: Known = NOTHING_TRIED,
+    everything: bool = False,
+    verbose: bool = False,
+) -> doc.Document:
+    """The costliest layers; `everything`: all of them with every reason; `verbose`: with every form behind the grades,
+    too."""
+    from atonc.insight.explain.remedies import lever_lines, peak, peak_lines
+
+    spill = spill_lines(network.memory.spilled_bytes, ((step.bound_by, step.milliseconds) for step in network.steps))
+    alarms = [doc.Marked(doc.Mark.ALARM, line) for line in spill]
+    helps = lever_lines(known.levers) if known.levers is not None else [""]
+    levers = doc.Chapter(doc.head(helps[0]), helps[1:], close=True)
+    if everything or verbose:
+        most, *buffers = peak_lines(peak(network)) or [""]
+        busy = [line for layer in layers if layer.on != NOTHING for line in layer_lines(layer)]
+        whole = doc.Chapter("", [*alarms, *_whole(network, layers, verbose)])
+        sections = [whole, doc.Chapter("", busy), doc.Chapter(doc.head(most), buffers), levers]
+    else:
+        sections = [_headline(network, alarms), _costliest(network, layers), levers]
+    on_cpu = [(one.kind, one.name, one.milliseconds) for one in network.layers if one.on in (CPU, HYBRID)]
+    step = _next(network, known)
+    summary = (
+        doc.latency_row(network.latency_ms, f"{network.basis}{span_of(network)}", network.clocks),
+        doc.ram_row(network.memory),
+        doc.flash_row(network.memory),
+        doc.cpu_row(on_cpu, network.latency_ms),
+        parts.energy_row(network.energy),
+        doc.next_row(step) if step else None,
+    )
+    return doc.Document(sections=sections, summary=summary, data=lambda: as_json(network, layers, known))
 
 
-def lines(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> list[str]:
-    """Every layer with every reason, behind what is true of all; `verbose`: with every form behind the grades."""
-    busy = [layer for layer in layers if layer.on != NOTHING]
-    free = f", {len(layers) - len(busy)} cost nothing" if len(busy) < len(layers) else ""
-    on_cpu = sum(layer.on in (CPU, HYBRID) for layer in busy)
-    out = [
+def layer_document(network: NetworkView, layers: Sequence[LayerView], known: Known) -> doc.Document:
+    """`--layer`: these layers and nothing of the rest."""
+    said = [line for layer in layers for line in layer_lines(layer)]
+    return doc.Document(sections=[doc.Chapter("", said)], data=lambda: as_json(network, layers, known))
+
+
+def _whole(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> Iterator[doc.Block]:
+    """What is true of all layers."""
+    idle = sum(layer.on == NOTHING for layer in layers)
+    free = f", {idle} cost nothing" if idle else ""
+    on_cpu = sum(layer.on in (CPU, HYBRID) for layer in layers)
+    shares = ", ".join(f"{label} {100 * share:.0f} %" for label, share in list(network.bound_by.items())[:5])
+    yield (
         f"{network.model}, compiled by {network.tool}: {count(len(network.steps), 'epoch')}, "
-        f"{network.latency_ms:.2f} ms {network.basis}{span_of(network)} at {network.clocks}",
-        f"{count(len(layers), 'layer')}, {on_cpu} of them on the CPU{free}; bound by " + _shares(network),
-        f"{network.memory.ram_text}, weights {network.memory.weights_bytes:,} bytes",
-        *parts.energy_lines(network.energy),
-        *band_lines(network),
-        *limit_lines(network),
-        *map(note, network.notes),
-        *parts.silicon_lines(network.silicon, verbose),
-        *coverage_lines(network, verbose),
-        "",
-    ]
-    return [*out, *(line for layer in busy for line in layer_lines(layer))]
-
-
-def band_lines(network: NetworkView) -> list[str]:
-    if network.basis != PREDICTED:
-        return []
-    return [Marked(Mark.DOUBT, f"expected error of the prediction: {error_band(network)}")]
+        f"{network.latency_ms:.2f} ms {network.basis}{span_of(network)} at {network.clocks}"
+    )
+    yield f"{count(len(layers), 'layer')}, {on_cpu} of them on the CPU{free}; bound by {shares}"
+    yield f"{network.memory.ram_text}, weights {network.memory.weights_bytes:,} bytes"
+    yield from parts.energy_lines(network.energy)
+    if network.basis == PREDICTED:
+        yield doc.Marked(doc.Mark.DOUBT, f"expected error of the prediction: {error_band(network)}")
+    yield from limit_lines(network)
+    yield from map(doc.Note, network.notes)
+    yield from parts.silicon_lines(network.silicon, verbose)
+    yield from coverage_lines(network, verbose)
 
 
 def limit_lines(network: NetworkView) -> list[str]:
@@ -107,16 +124,11 @@ def coverage_lines(network: NetworkView, verbose: bool) -> list[str]:
     found = network.coverage
     if found is None or not found.float_nodes:
         return []
-    shown = sorted(found.float_nodes, key=lambda node: -node.size_bytes)[: None if verbose else _MOST_SLOW]
-    share = f" {found.percent:.1f} % of the operators that compute; {len(found.float_nodes)} left in float"
-    out: list[str] = [head("quantised:", f"{share} ({found.float_bytes:,} bytes)")]
-    out += [f"  {node.kind} {elided(node.name, LONG_NAME)} ({node.size_bytes:,} bytes): {node.why}" for node in shown]
-    more = len(found.float_nodes) - len(shown)
-    return [*out, f"  and {more} more (-v shows all)"] if more else out
-
-
-def _shares(network: NetworkView) -> str:
-    return ", ".join(f"{label} {100 * share:.0f} %" for label, share in list(network.bound_by.items())[:5])
+    nodes = sorted(found.float_nodes, key=lambda node: -node.size_bytes)
+    share = f" {found.percent:.1f} % of the operators that compute; {len(nodes)} left in float"
+    out = [f"  {node.kind} {elided(node.name, LONG_NAME)} ({node.size_bytes:,} bytes): {node.why}" for node in nodes]
+    title = doc.head("quantised:", f"{share} ({found.float_bytes:,} bytes)")
+    return [title, *doc.at_most(len(out) if verbose else _MOST_SLOW, out)]
 
 
 def _numbers(layer: LayerView) -> str:
@@ -128,18 +140,18 @@ def layer_lines(layer: LayerView) -> list[str]:
         return [f"{layer.kind} {elided(layer.name, LONG_NAME)}: costs nothing, the bytes stay where they are"]
     place = _numbers(layer) if layer.steps else "in the epochs of another layer"
     name, figures = f"{layer.kind} {elided(layer.name, LONG_NAME)}: ", ", ".join((place, *columns.words(layer)))
-    out: list[str] = [Marked(Mark.PLACE, layer.on.upper(), name, f", {figures}")]
+    out: list[str] = [doc.Marked(doc.Mark.PLACE, layer.on.upper(), name, f", {figures}")]
     if layer.chains:
         out.append("    " + "; ".join(layer.chains) + (f" ({', '.join(layer.modes)})" if layer.modes else ""))
     for one in layer.decisions:
         if one.avoided:
-            out.append(Marked(Mark.RULE, one.rule.id, "    ", f": {sentence(one.seen)}"))
+            out.append(doc.Marked(doc.Mark.RULE, one.rule.id, "    ", f": {sentence(one.seen)}"))
             continue
         seen = sentence(f"seen: {one.seen}")
-        out.append(Marked(Mark.RULE, one.rule.id, "    ", f": {one.rule.sentence}"))
+        out.append(doc.Marked(doc.Mark.RULE, one.rule.id, "    ", f": {one.rule.sentence}"))
         out.append(f"        {seen} {sentence(f'Limit: {one.limit}')}")
         if one.remedy:
-            out.append(Marked(Mark.REMEDY, f"what to do: {sentence(one.remedy)}{_price(one)}", "        "))
+            out.append(doc.Marked(doc.Mark.REMEDY, f"what to do: {sentence(one.remedy)}{_price(one)}", "        "))
         elif one.price is not None and one.price.tried:
             out.append(f"        tried without gain: {sentence(one.price.how)}")
     return out
@@ -156,17 +168,14 @@ def _price(one: Decision) -> str:
     return f" Tried: {', '.join(filter(None, (faster, saved)))} ({price.how})."
 
 
-def as_json(
-    network: NetworkView, layers: Sequence[LayerView], peak: Peak | None = None, levers: Sequence[FitLever] = ()
-) -> dict[str, Any]:
+def as_json(network: NetworkView, layers: Sequence[LayerView], known: Known = NOTHING_TRIED) -> dict[str, Any]:
+    from atonc.insight.explain.remedies import peak
+
+    top = peak(network)
     return {
-        "model": network.model,
-        "tool": network.tool,
-        "board": network.board,
-        "cycles": network.cycles,
-        "latency_ms": network.latency_ms,
+        **doc.fields_of(network, "model", "tool", "board", "cycles", "latency_ms"),
         **error_band(network).as_data(network.latency_ms),
-        "clocks": {"npu_mhz": network.npu_mhz, "cpu_mhz": network.cpu_mhz},
+        "clocks": doc.fields_of(network, "npu_mhz", "cpu_mhz"),
         "bound_by": dict(network.bound_by),
         "limit": network.limit.as_dict() if network.limit else None,
         **parts.energy_data(network.energy),
@@ -175,80 +184,71 @@ def as_json(
         "silicon": parts.silicon_data(network.silicon) if network.silicon else None,
         "memory": network.memory.as_dict(),
         "spilled_bytes": network.memory.spilled_bytes,
-        "peak": _peak_data(peak) if peak is not None else None,
-        "levers": [_lever_data(lever) for lever in levers],
+        "peak": None if top is None else _peak_data(top),
+        "levers": [_lever_data(lever) for lever in known.levers or ()],
         "layers": [layer_data(layer) for layer in layers],
     }
 
 
-def _peak_data(peak: Peak) -> dict[str, Any]:
-    buffers = [fields_of(buffer, "name", "kind", "size_bytes", "layer") for buffer in peak.buffers]
-    return {"epoch": peak.step.number, "title": peak.step.title, "live_bytes": peak.live_bytes, "buffers": buffers}
+def _peak_data(top: Peak) -> dict[str, Any]:
+    buffers = [doc.fields_of(buffer, "name", "kind", "size_bytes", "layer") for buffer in top.buffers]
+    return {"epoch": top.step.number, "title": top.step.title, "live_bytes": top.live_bytes, "buffers": buffers}
 
 
 def _lever_data(lever: FitLever) -> dict[str, Any]:
-    saved = {"saved_bytes": lever.saved_bytes, "unspilled_bytes": lever.unspilled_bytes, "cycles": lever.cycles}
-    return {"what": lever.what, **saved, "fits": lever.after.fits}
+    return {**doc.fields_of(lever, "what", "saved_bytes", "unspilled_bytes", "cycles"), "fits": lever.after.fits}
 
 
 def _coverage_data(network: NetworkView) -> dict[str, Any] | None:
     found = network.coverage
     if found is None:
         return None
-    nodes = [fields_of(node, "node=name", "op=kind", "size_bytes", "why") for node in found.float_nodes]
+    nodes = [doc.fields_of(node, "node=name", "op=kind", "size_bytes", "why") for node in found.float_nodes]
     return {"percent": found.percent, "float_ops": nodes}
 
 
 def layer_data(layer: LayerView) -> dict[str, Any]:
     names = ("name", "op=kind", "nodes", "on", "epochs=steps", "shape", "macs")
     return {
-        **fields_of(layer, *names),
+        **doc.fields_of(layer, *names),
         "milliseconds": layer.milliseconds,
         **columns.figures(layer),
         "bound_by": dict(layer.bound_by),
         "limited_by": layer.limit.held_by if layer.limit else "",
-        **fields_of(layer, "chains", "modes"),
+        **doc.fields_of(layer, "chains", "modes"),
         "decisions": [one.as_dict() for one in layer.decisions],
     }
 
 
 MOST_LAYERS = 10
-_MOST_BOUNDS = 3
 
 
-def short_lines(network: NetworkView, layers: Sequence[LayerView], alarms: Sequence[str] = ()) -> list[str]:
-    return [*_headline(network), *alarms, *_costliest(network, layers)]
-
-
-def _headline(network: NetworkView) -> list[str]:
+def _headline(network: NetworkView, alarms: Sequence[str]) -> doc.Chapter:
     free = sum(layer.on == NOTHING for layer in network.layers)
     steps = f"{count(len(network.layers), 'layer')} in {count(len(network.steps), 'epoch')} (units that run at once)"
     steps += f", {count(free, 'layer')} at no cost" if free else ""
-    out: list[str] = [head(elided(network.model, NAME), f", compiled by {network.tool}: {steps}")]
-    for label, share in list(network.bound_by.items())[:_MOST_BOUNDS]:
-        out.append(f"  {100 * share:3.0f} % of the time  {label:12} {bound_in_short(label)}")
-    return out
+    title = doc.head(elided(network.model, doc.NAME), f", compiled by {network.tool}: {steps}")
+    return doc.Chapter(title, [parts.bounds_table(network.bound_by, "{:3.0f} % of the time"), *alarms])
 
 
-def _costliest(network: NetworkView, layers: Sequence[LayerView]) -> list[str]:
+def _costliest(network: NetworkView, layers: Sequence[LayerView]) -> doc.Chapter:
     busy = sorted((layer for layer in layers if layer.cycles), key=lambda layer: -layer.cycles)
     shown = busy[:MOST_LAYERS]
     share = 100 * sum(layer.cycles for layer in shown) / max(1, network.cycles)
     every = "every layer" if len(layers) == len(shown) else "every layer that takes time"
     title = f"the {len(shown)} costliest of {count(len(layers), 'layer')}" if len(shown) < len(busy) else every
-    out: list[str] = ["", head(title, f" ({share:.0f} % of the time: share, cycles, where), and what to do")]
-    said = set[str]()
+    said, out = set[str](), list[str]()
     for layer in shown:
         out += [_layer_line(layer, network), *_what_to_do(layer, said)]
     if len(shown) < len(busy):
         out.append("all layers with all reasons: --all; one of them: --layer NAME; words: --terms")
-    return out
+    return doc.Chapter(doc.head(title, f" ({share:.0f} % of the time: share, cycles, where), and what to do"), out)
 
 
-def _layer_line(layer: LayerView, network: NetworkView) -> Marked:
+def _layer_line(layer: LayerView, network: NetworkView) -> doc.Marked:
     before = f"{100 * layer.cycles / max(1, network.cycles):5.1f} % {layer.cycles:>12,}  "
-    place = (layer.on, Mark.ON_CPU if layer.on in (CPU, HYBRID) else None)
-    return Marked.of((before, None), place, (f"  {layer.title} {elided(layer.name, NAME)}", None))
+    place = (layer.on, doc.Mark.ON_CPU if layer.on in (CPU, HYBRID) else None)
+    return doc.Marked.of((before, None), place, (f"  {layer.title} {elided(layer.name, doc.NAME)}", None))
 
 
 def _what_to_do(layer: LayerView, said: set[str]) -> list[str]:
@@ -263,43 +263,17 @@ def _what_to_do(layer: LayerView, said: set[str]) -> list[str]:
     return [_once(best, f"{best.remedy}; tried: {gained}", said, f"as above; tried: {gained}")]
 
 
-def _once(one: Decision, words: str, said: set[str], again: str = "as above") -> Marked:
+def _once(one: Decision, words: str, said: set[str], again: str = "as above") -> doc.Marked:
     shown = again if one.rule.id in said else words
     said.add(one.rule.id)
-    return Marked.of((" " * 9, None), (one.rule.id, Mark.RULE), (f": {shown}", Mark.REMEDY), hang=11)
-
-
-# ----------------------------------------------------------------------------------------------------------- summary
-
-
-@dataclass(frozen=True)
-class Known:
-    """What was tried or estimated for the network as a whole."""
-
-    levers: Sequence[FitLever] | None = None  # where activations spill: what would help, each tried
-    outlook: tuple[float, int] | None = None  # milliseconds with weights in RAM, and their bytes
-
-
-def summary(network: NetworkView, known: Known) -> list[str]:
-    on_cpu = [layer for layer in network.layers if layer.on in (CPU, HYBRID)]
-    step = _next(network, known)
-    return summary_lines(
-        (
-            latency_row(network.latency_ms, f"{network.basis}{span_of(network)}", network.clocks),
-            ram_row(network.memory),
-            flash_row(network.memory),
-            cpu_row([OnCpu(one.name, one.kind, one.milliseconds) for one in on_cpu], network.latency_ms),
-            parts.energy_row(network.energy),
-            next_row(step) if step else None,
-        )
-    )
+    return doc.Marked.of((" " * 9, None), (one.rule.id, doc.Mark.RULE), (f": {shown}", doc.Mark.REMEDY), hang=11)
 
 
 def _next(network: NetworkView, known: Known) -> str:
     """The step that brings the whole network most, of those that were tried or estimated."""
     if known.levers:
         return str(known.levers[0])
-    if found := resident_step(known.outlook, network.latency_ms):
+    if found := doc.resident_step(known.outlook, network.latency_ms):
         return found
     tried = [
         (one.price.cycles, layer, one.price.how)
@@ -310,18 +284,25 @@ def _next(network: NetworkView, known: Known) -> str:
     if not tried:
         return ""
     cycles, layer, how = max(tried, key=lambda row: row[0])
-    return f"see {elided(layer.name, NAME)} above: {cycles:,} cycles less ({how})"
+    return f"see {elided(layer.name, doc.NAME)} above: {cycles:,} cycles less ({how})"
 
 
-def search_lines(attempts: Sequence[Attempt], decisions: Decisions) -> list[str]:
-    out = [f"{len(attempts)} programs were built:" if len(attempts) > 1 else "one program was built:"]
+def search_document(attempts: Sequence[Attempt], decisions: Decisions) -> doc.Document:
+    built: list[doc.Block] = []
     for number, one in enumerate(attempts, 1):
         figures = f"{one.cycles:,} cycles, {one.peak_bytes:,} bytes at the peak: " if one.cycles else ""
-        out.append(f"  {number:2}  {one.reason}")
-        out.append(f"      {figures}{one.verdict}" + (f" ({one.seen})" if one.seen else ""))
+        built.append(f"  {number:2}  {one.reason}")
+        built.append(f"      {figures}{one.verdict}" + (f" ({one.seen})" if one.seen else ""))
     decided = saved.as_json(replace(decisions, made_for=None))
-    out += ["", "decided: " + ("nothing otherwise than what is tried first" if not decided else "")]
-    return [*out, *(f"  {name}: {_value(value)}" for name, value in decided.items())]
+    title = f"{len(attempts)} programs were built:" if len(attempts) > 1 else "one program was built:"
+    other = "decided: " + ("nothing otherwise than what is tried first" if not decided else "")
+    return doc.Document(
+        sections=[
+            doc.Chapter(title, built),
+            doc.Chapter(other, [f"  {name}: {_value(value)}" for name, value in decided.items()]),
+        ],
+        data=lambda: {"search": [asdict(one) for one in attempts], KEY: saved.as_json(decisions)},
+    )
 
 
 def _value(value: Any) -> str:
@@ -329,11 +310,3 @@ def _value(value: Any) -> str:
         shown = [str(one) for one in value][:4]
         return ", ".join(shown) + (f" and {len(value) - 4} more" if len(value) > 4 else "")
     return str(value)
-
-
-def search_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
-    return [asdict(one) for one in attempts]
-
-
-def search_data(attempts: Sequence[Attempt], decisions: Decisions) -> dict[str, Any]:
-    return {"search": search_rows(attempts), KEY: saved.as_json(decisions)}

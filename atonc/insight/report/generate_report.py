@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 
 from atonc.compiler.compile.compile_view import CompileView
@@ -14,7 +13,6 @@ from atonc.compiler.lower.context import item_bytes
 from atonc.compiler.ops.shapes import macs
 from atonc.compiler.place.usage import MemoryUse, Use
 from atonc.compiler.plan.types import CpuPlan
-from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.mpool import MemoryPool
 
 _WIDTH = 84
@@ -23,68 +21,54 @@ _AXES = {1: "c", 2: "bc", 3: "bhc", 4: "bhwc"}
 
 
 def text(view: CompileView, network: CNetwork) -> str:
-    parts = ranges(network)
-    sections = (
-        _head(view, network),
-        _model_table(view.compiled.source),
-        _totals(view),
-        _compilation(view, network),
-        _memory(network),
-        _user_memory(network),
-        _used_ranges(network, parts),
-        _epochs(view, network),
-        _sections(network),
-    )
-    return "\n".join(line.rstrip() for section in sections for line in section) + "\n"
-
-
-def _head(view: CompileView, network: CNetwork) -> list[str]:
-    return [
+    lines = [
         network.tool,
         f"Parameters            : generate --model {_plain(view.model)} --name {view.name} --board {view.board.name}",
         "",
         f"Model name - {_plain(PurePath(view.model).stem)}",
+        *_model_table(view.compiled.source),
+        f"model: macc={view.macs:,} weights={view.memory.weights_bytes:,} "
+        f"activations={view.memory.activations_bytes:,} io=--",
+        *("", ""),
+        *_part("Compilation details", _compilation(view, network)),
+        *_part("Memory usage information  (input/output buffers are included in activations)", _memory(network)),
+        *_user_memory(network),
+        *_part("Used memory ranges", _used_ranges(network)),
+        *_part("Epochs details", _epochs(view, network))[:-1],
+        *_sections(network),
     ]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _part(title: str, lines: Iterable[str]) -> list[str]:
+    return [title, "-" * _WIDTH, *lines, "=" * _WIDTH, ""]
 
 
 # ------------------------------------------------------------------------------------------------------------- model
 
-
-@dataclass(frozen=True)
-class ReportRow:
-    number: str
-    layer: str
-    shape: str
-    params: str
-    macs: str
-    source: str
-
-    def cells(self) -> tuple[str, ...]:
-        return self.number, self.layer, self.shape, self.params, self.macs, self.source
-
-
+ReportRow = tuple[str, str, str, str, str, str]
 _TITLES = ("m_id", "layer (original)", "oshape", "param/size", "macc", "connected to")
 
 
 def _model_table(source: Graph) -> list[str]:
-    groups = [[_input_row(k, source.tensors[name])] for k, name in enumerate(source.inputs)]
-    groups += [_op_rows(source, k, op) for k, op in enumerate(source.ops, len(source.inputs))]
-    cells = [row.cells() for group in groups for row in group]
-    widths = [max(len(_TITLES[k]), *(len(row[k]) for row in cells)) if cells else len(_TITLES[k]) for k in range(6)]
+    inputs = [source.tensors[name] for name in source.inputs]
+    groups: list[list[ReportRow]] = [
+        [(str(k), f"{_plain(one.name)} ()", _shape(one), "", "", "")] for k, one in enumerate(inputs)
+    ]
+    groups += [_op_rows(source, k, op) for k, op in enumerate(source.ops, len(inputs))]
+    rows = [row for group in groups for row in group]
+    widths = [max(map(len, column)) for column in zip(_TITLES, *rows, strict=True)]
+
+    def aligned(cells: Sequence[str]) -> str:
+        """Figures end at the right."""
+        pairs = enumerate(zip(cells, widths, strict=True))
+        return " ".join(cell.ljust(width) if k < 4 else cell.rjust(width) for k, (cell, width) in pairs)
+
     rule = " ".join("-" * width for width in widths)
-    lines = [rule, _aligned(_TITLES, widths), rule]
+    lines = [rule, aligned(_TITLES), rule]
     for group in groups:
-        lines += [*(_aligned(row.cells(), widths) for row in group), rule]
+        lines += [*map(aligned, group), rule]
     return lines
-
-
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
-    left = [cell.ljust(width) for cell, width in zip(cells[:4], widths[:4], strict=True)]
-    return " ".join([*left, *(cell.rjust(width) for cell, width in zip(cells[4:], widths[4:], strict=True))])
-
-
-def _input_row(number: int, tensor: Tensor) -> ReportRow:
-    return ReportRow(str(number), f"{_plain(tensor.name)} ()", _shape(tensor), "", "", "")
 
 
 def _op_rows(graph: Graph, number: int, op: Op) -> list[ReportRow]:
@@ -94,7 +78,7 @@ def _op_rows(graph: Graph, number: int, op: Op) -> list[ReportRow]:
     count = sum(tensor.elements for tensor in constants)
     size = sum(tensor.elements * item_bytes(tensor) for tensor in constants)
     work = macs(op, graph.tensors)
-    first = ReportRow(
+    first = (
         str(number),
         f"{_plain(op.name)} ({op.kind.upper()})",
         _shape(graph.tensors[op.outputs[0]]) if op.outputs and op.outputs[0] else "",
@@ -102,7 +86,7 @@ def _op_rows(graph: Graph, number: int, op: Op) -> list[ReportRow]:
         f"{work:,}" if work else "",
         others[0] if others else "",
     )
-    return [first, *(ReportRow("", "", "", "", "", other) for other in others[1:])]
+    return [first, *(("", "", "", "", "", other) for other in others[1:])]
 
 
 def _shape(tensor: Tensor) -> str:
@@ -112,53 +96,34 @@ def _shape(tensor: Tensor) -> str:
     return f"[{','.join(f'{axis}:{size}' for axis, size in zip(axes, tensor.shape, strict=True))}]"
 
 
-def _totals(view: CompileView) -> list[str]:
-    memory = view.memory
-    return [
-        f"model: macc={view.macs:,} weights={memory.weights_bytes:,} activations={memory.activations_bytes:,} io=--",
-        "",
-        "",
-    ]
-
-
 def _compilation(view: CompileView, network: CNetwork) -> list[str]:
     form = "epoch controller" if network.epoch_controller else "driver calls"
-    wanted = view.options
     return [
-        "Compilation details",
-        "-" * _WIDTH,
         f"Compiler version: {network.tool}",
-        f"Compiler arguments: numerics {wanted.numerics}, prefer {wanted.prefer}, {form}",
-        "=" * _WIDTH,
-        "",
+        f"Compiler arguments: numerics {view.options.numerics}, prefer {view.options.prefer}, {form}",
     ]
 
 
 # ------------------------------------------------------------------------------------------------------------ memory
 
 
-def _memory(network: CNetwork) -> list[str]:
+def _memory(network: CNetwork) -> Iterator[str]:
     """Copies of weights in RAM count as weights, as those do that lie in RAM only."""
-    lines = ["Memory usage information  (input/output buffers are included in activations)", "-" * _WIDTH]
-    weights_total = activations_total = 0
+    totals = [0, 0]
     for pool in network.pools:
         weights, activations = _used(pool, network.memory)
-        weights_total, activations_total = weights_total + weights, activations_total + activations
+        totals = [totals[0] + weights, totals[1] + activations]
         used = weights + activations
-        lines.append(
+        yield (
             f"\t{_extent(pool)}: {_amount(used)} / {_amount(pool.size_bytes)}  ({_share(used, pool)} used) -- weights: "
             f"{_amount(weights)} ({_share(weights, pool)} used)  activations: {_amount(activations)} "
             f"({_share(activations, pool)} used)"
         )
-    total = _amount(weights_total + activations_total)
-    return [
-        *lines,
-        "---",
-        f"Total: {total:>50} {'':33}-- weights: {_amount(weights_total)} {'':16} activations: "
-        f"{_amount(activations_total)}",
-        "=" * _WIDTH,
-        "",
-    ]
+    yield "---"
+    yield (
+        f"Total: {_amount(sum(totals)):>50} {'':33}-- weights: {_amount(totals[0])} {'':16} activations: "
+        f"{_amount(totals[1])}"
+    )
 
 
 def _used(pool: MemoryPool, memory: MemoryUse) -> tuple[int, int]:
@@ -193,13 +158,12 @@ def _user_memory(network: CNetwork) -> list[str]:
     return [*lines, "=" * _WIDTH, ""]
 
 
-def _used_ranges(network: CNetwork, parts: Sequence[PoolRange]) -> list[str]:
-    lines = ["Used memory ranges", "-" * _WIDTH]
+def _used_ranges(network: CNetwork) -> Iterator[str]:
+    parts = ranges(network)
     for pool in network.pools:
         own = [f"0x{p.start:08X}-0x{p.end:08X}" for p in _joined([p for p in parts if p.pool == pool])]
         if own:
-            lines.append(f"\t{_extent(pool)}: {' | '.join(own)}")
-    return [*lines, "=" * _WIDTH, ""]
+            yield f"\t{_extent(pool)}: {' | '.join(own)}"
 
 
 def _joined(parts: list[PoolRange]) -> list[PoolRange]:
@@ -217,8 +181,6 @@ def _epochs(view: CompileView, network: CNetwork) -> list[str]:
     kinds = {op.name: op.kind for op in view.compiled.graph.ops}
     cpu = sum(step.epoch is None for step in steps)
     lines = [
-        "Epochs details",
-        "-" * _WIDTH,
         f"Total number of epochs: {len(steps)} of which {cpu} implemented in software",
         f">> pure software (SW) epochs                       {cpu:>5}",
         f">> hybrid epochs (using both software and hardware) {0:>4}",
@@ -232,7 +194,7 @@ def _epochs(view: CompileView, network: CNetwork) -> list[str]:
             lines.append(f"{name:12} -SW-   ( {kinds.get(step.plan.op, step.plan.op):^18} )")
         else:
             lines.append(f"{name:12}  {'EC' if network.epoch_controller else 'HW'}")
-    return [*lines, "=" * _WIDTH]
+    return lines
 
 
 def _blob_count(network: CNetwork) -> str:
@@ -252,25 +214,17 @@ def _sections(network: CNetwork) -> list[str]:
     ram = memory.ram_bytes - memory.activations_bytes - memory.relocatable_bytes
     io = sum(user.size_bytes for user in network.program.user_io)
     rows = [*blobs, ("weights", memory.weights_bytes, ram), ("activations", 0, memory.activations_bytes), ("io", 0, io)]
-    rows.append(("TOTAL", sum(row[1] for row in rows), sum(row[2] for row in rows)))
-    rule = " ------------------------------- ----------- -----------"
-    lines = [
+    flash, all_ram = sum(row[1] for row in rows), sum(row[2] for row in rows)
+    rule, short = " ------------------------------- ----------- -----------", "  " + "-" * 50
+    return [
         ' Requested memory size by section - "stm32n6npu" target',
-        rule,
-        f" {'module':31} {'rodata':>11} {'bss':>11}",
+        *(rule, f" {'module':31} {'rodata':>11} {'bss':>11}", rule),
+        *(f" {name:31} {rodata:11,} {bss:11,}" for name, rodata, bss in rows),
+        *(rule, f" {'TOTAL':31} {flash:11,} {all_ram:11,}", rule, ""),
+        '  Summary - "stm32n6npu" target',
+        *(short, f"  {'':12} {'FLASH (ro)':>14} {'RAM (rw)':>14}", short),
+        *(f"  {'TOTAL':12} {flash:14,} {all_ram:14,}", short),
     ]
-    lines.append(rule)
-    for before, (name, rodata, bss) in pairwise([("", 0, 0), *rows]):
-        if name == "TOTAL" and before[0]:
-            lines.append(rule)
-        lines.append(f" {name:31} {rodata:11,} {bss:11,}")
-    return [*lines, rule, "", *_summary(rows[-1][1], rows[-1][2])]
-
-
-def _summary(flash: int, ram: int) -> list[str]:
-    rule = "  " + "-" * 50
-    title = f"  {'':12} {'FLASH (ro)':>14} {'RAM (rw)':>14}"
-    return ['  Summary - "stm32n6npu" target', rule, title, rule, f"  {'TOTAL':12} {flash:14,} {ram:14,}", rule]
 
 
 def blob_bytes(network: CNetwork) -> int:

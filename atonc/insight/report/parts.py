@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from atonc.insight.report import document
-from atonc.insight.report.document import Mark, Marked, SummaryRow, head
+from atonc.insight.explain.rules import bound_in_short
+from atonc.insight.report.document import Chapter, Column, Mark, Marked, SummaryRow, Table, at_most, head
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count, elided
 from atonc.machine.cost.energy import SOURCE, EnergyEstimate, amount
@@ -41,6 +41,17 @@ def energy_data(energy: EnergyEstimate) -> dict[str, Any]:
     return {"energy_uj": energy.uj.likely, "energy": energy.as_dict()}
 
 
+def bounds_table(shares: Mapping[str, float], form: str) -> Table[tuple[str, float]]:
+    """What a network waits for most of the time; `form`: of a percentage."""
+    columns = (
+        Column[tuple[str, float]]("share", lambda row: 100 * row[1], form),
+        Column[tuple[str, float]]("waits for", lambda row: row[0], left=True),
+        Column[tuple[str, float]]("because", lambda row: bound_in_short(row[0]), left=True),
+    )
+    return Table(columns, list(shares.items())[:_MOST_BOUNDS], "What it waits for")
+
+
+_MOST_BOUNDS = 3
 _MOST_FORMS = 5  # forms that are listed of each kind
 _WORDS = {
     Grade.SEEN: "seen in published programs",
@@ -70,7 +81,9 @@ def silicon_lines(found: Summary | None, verbose: bool = False) -> list[str]:
     out += [f"  {said}" for said in assumed(found)]
     for group in groups(found):
         out.append(f"  {group.title}: {said_share(group.share)}")
-        out += _form_lines(group.forms, verbose) if verbose or group.urgent else []
+        forms = [f"     {form_line(form)}" for form in group.forms]
+        if verbose or group.urgent:
+            out += at_most(len(forms) if verbose else _MOST_FORMS, forms, "     and {} more (-v shows all)")
     return out
 
 
@@ -151,12 +164,6 @@ def form_line(form: FormCount) -> str:
     return f"{form.graded}{behind}: {count(form.epochs, 'epoch')}, first {form.first}"
 
 
-def _form_lines(forms: tuple[FormCount, ...], verbose: bool) -> list[str]:
-    shown = forms if verbose else forms[:_MOST_FORMS]
-    out = [f"     {form_line(form)}" for form in shown]
-    return out if len(shown) == len(forms) else [*out, f"     and {len(forms) - len(shown)} more (-v shows all)"]
-
-
 SLOWEST = 10
 _EPOCH_LEGEND = ", cycles as ST's compiler would estimate and as we predict"
 _WIDE_WORDS, _NARROW_WORDS = 200, 18  # characters of what an epoch is for
@@ -168,19 +175,29 @@ class EpochRow(NamedTuple):
     cost: StepCost
 
 
-def epoch_table(rows: Sequence[EpochRow], verbose: bool, head: str, last: str, width: int) -> list[str]:
-    """`head`, `width`: of the second column; `last`: head of the last one."""
-    title: str = document.head("epochs", _EPOCH_LEGEND)
+def cycles_column(title: str) -> Column[EpochRow]:
+    """Guesses are marked."""
+    return Column(title, lambda row: f"{'' if row.cost.known else '~'}{row.cost.cycles:,}")
+
+
+def where_column(title: str) -> Column[EpochRow]:
+    return Column(title, lambda row: row.where, left=True, mark=lambda row: Mark.ON_CPU if row.where == "cpu" else None)
+
+
+def epoch_chapter(rows: Sequence[EpochRow], verbose: bool, where: str, what: str) -> Chapter:
+    """`where`, `what`: titles of the second column and of the last one."""
+    title: str = head("epochs", _EPOCH_LEGEND)
     if not verbose and len(rows) > SLOWEST:
         rows = sorted(rows, key=lambda row: -row.cost.milliseconds)[:SLOWEST]
-        title = document.head(f"the {SLOWEST} slowest epochs", f" (-v: all){_EPOCH_LEGEND}")
+        title = head(f"the {SLOWEST} slowest epochs", f" (-v: all){_EPOCH_LEGEND}")
     wide = _WIDE_WORDS if verbose else _NARROW_WORDS
-    titles = f"{'epoch':>7} {head:{width}} {'ST est.':>10} {'bound by':10} {'hardware':>10} {'bound by':10} {last}"
-    lines: list[str] = [titles]
-    for number, where, cost in rows:
-        cycles = f"{'' if cost.known else '~'}{cost.cycles:,d}"
-        what = elided(cost.origin, wide)
-        figures = f"{cost.st_cycles:10,d} {cost.st_bound_by:10} {cycles:>10} {cost.bound_by:10} {what}"
-        before, after = f"{number:7d} ", f"{' ' * (width - len(where))} {figures}"
-        lines.append(Marked(Mark.ON_CPU, where, before, after) if where == "cpu" else f"{before}{where}{after}")
-    return [title, *lines]
+    columns = (
+        Column[EpochRow]("epoch", lambda row: row.number),
+        where_column(where),
+        Column[EpochRow]("ST est.", lambda row: row.cost.st_cycles, "{:,}"),
+        Column[EpochRow]("bound by", lambda row: row.cost.st_bound_by, left=True),
+        cycles_column("hardware"),
+        Column[EpochRow]("bound by", lambda row: row.cost.bound_by, left=True),
+        Column[EpochRow](what, lambda row: elided(row.cost.origin, wide), left=True),
+    )
+    return Chapter(title, [Table(columns, rows, "Epochs", titles=True)])

@@ -68,7 +68,7 @@ def document(result: Quantised, file: str, verbose: bool = False, page: str = ""
         list(_summary(result, worst, file, page)),
         f"{result.source}: quantised",
         f"{count(result.samples, 'sample')}; {result.held_samples} of them judged. Milliseconds are predicted.",
-        data=as_json(result),
+        data=lambda: {**as_json(result), "file": file},
         tables=_tables(result),
         plot=_front_plot(result),
     )

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atonc.compiler.ir import Array
+from atonc.insight.report import document as doc
 from atonc.insight.report import parts
-from atonc.insight.report.document import Mark, Marked, SummaryRow, fields_of, head, latency_row, summary_lines
-from atonc.insight.report.parts import SLOWEST, EpochRow, epoch_table
+from atonc.insight.report.parts import SLOWEST, EpochRow, epoch_chapter
 from atonc.machine.base.errors import plain
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Severity, Violation
@@ -49,82 +49,65 @@ class RunView:
     violations: Sequence[Violation] | None = None
 
 
-# -------------------------------------------------------------------------------------------------------------- text
-
-
-def lines(view: RunView, verbose: bool) -> list[str]:
-    return [*_lines(view, verbose), *_summary(view)]
-
-
-def _lines(view: RunView, verbose: bool) -> list[str]:
-    lines = [*_head(view), "", *_epoch_table(view, verbose), *(["", *cost_lines(view.cost)] if verbose else [])]
-    lines += _output_lines(view)
+def document(view: RunView, verbose: bool = False) -> doc.Document:
+    result, cost = view.result, view.cost
+    net, kinds = result.net.network, Counter(step.kind for step in result.steps if not step.empty)
+    flavour = "epoch controller" if any(block.blob for block in net.blocks) else "driven by the CPU"
+    compiler = net.atonn_version or "an unnamed compiler"
+    steps = zip(result.steps, cost.steps, strict=True)
+    rows = [EpochRow(step.number, step.kind, one) for step, one in steps if not step.empty]
+    sections = [
+        doc.Chapter(
+            f"network {net.name} ({plain(net.c_file.name)}), compiled by {compiler}, {flavour}",
+            [f"input  {i.name} {_shape(i.mem_shape or i.shape)} {i.type.lower()}" for i in result.net.inputs],
+        ),
+        epoch_chapter(rows, verbose, "kind", "origin"),
+        doc.Chapter("", cost_lines(cost) if verbose else []),
+        doc.Chapter("", list(_output_lines(view)), close=True),
+    ]
     if view.violations is not None:
-        lines += violation_lines(view.violations, len(view.result.steps))
+        sections.append(doc.Chapter("", violation_lines(view.violations, len(result.steps)), close=True))
     if view.layers is not None:
-        lines += _layer_lines(view.layers, verbose)
+        sections.append(_layers(view.layers, verbose))
     if view.differences is not None:
-        lines += _difference_lines(view.differences)
-    return lines
-
-
-def _summary(view: RunView) -> list[str]:
-    cost, kinds = view.cost, Counter(step.kind for step in view.result.steps if not step.empty)
-    clocks = f"NPU {cost.npu_mhz:.0f} MHz, CPU {cost.cpu_mhz:.0f} MHz"
+        sections.append(doc.Chapter("", _difference_lines(view.differences), close=True))
     listed = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
-    return summary_lines(
-        (
-            SummaryRow("emulated", f"{count(kinds.total(), 'epoch')} ({listed}) in {view.result.seconds:.2f} s"),
-            latency_row(cost.latency_ms, f"predicted ({cost.band.span(cost.latency_ms)})", clocks),
-            SummaryRow("CPU", f"{ms_text(cost.cpu_ms)} of it"),
-            _safety_row(view.violations),
-            _compared_row(view.differences),
-        )
+    summary = (
+        doc.SummaryRow("emulated", f"{count(kinds.total(), 'epoch')} ({listed}) in {result.seconds:.2f} s"),
+        doc.predicted_row(cost),
+        doc.SummaryRow("CPU", f"{ms_text(cost.cpu_ms)} of it"),
+        _safety_row(view.violations),
+        _compared_row(view.differences),
     )
+    return doc.Document(sections=sections, summary=summary, data=lambda: as_json(view))
 
 
-def _safety_row(found: Sequence[Violation] | None) -> SummaryRow | None:
+def _safety_row(found: Sequence[Violation] | None) -> doc.SummaryRow | None:
     if found is None:
         return None
     broken, unproven = _count(found, Severity.VIOLATION), _count(found, Severity.UNPROVEN)
-    mark = Mark.ALARM if broken else Mark.DOUBT if unproven else Mark.GOOD
-    return SummaryRow("safety", f"{count(broken, 'violation')}, {count(unproven, 'unproven form')}", mark)
+    mark = doc.Mark.ALARM if broken else doc.Mark.DOUBT if unproven else doc.Mark.GOOD
+    return doc.SummaryRow("safety", f"{count(broken, 'violation')}, {count(unproven, 'unproven form')}", mark)
 
 
-def _compared_row(found: Sequence[BufferDifference] | None) -> SummaryRow | None:
+def _compared_row(found: Sequence[BufferDifference] | None) -> doc.SummaryRow | None:
     if found is None:
         return None
     wrong = sum(bool(one.different) for one in found)
     text = f"{wrong} of {count(len(found), 'buffer')} differ" if wrong else f"{count(len(found), 'buffer')}, all equal"
-    return SummaryRow("compared", text, Mark.ALARM if wrong else Mark.GOOD)
-
-
-def _head(view: RunView) -> list[str]:
-    net = view.result.net.network
-    flavour = "epoch controller" if any(block.blob for block in net.blocks) else "driven by the CPU"
-    compiler = net.atonn_version or "an unnamed compiler"
-    return [
-        f"network {net.name} ({plain(net.c_file.name)}), compiled by {compiler}, {flavour}",
-        *(f"input  {i.name} {_shape(i.mem_shape or i.shape)} {i.type.lower()}" for i in view.result.net.inputs),
-    ]
-
-
-def _epoch_table(view: RunView, verbose: bool) -> list[str]:
-    steps = zip(view.result.steps, view.cost.steps, strict=True)
-    rows = [EpochRow(step.number, step.kind, cost) for step, cost in steps if not step.empty]
-    return epoch_table(rows, verbose, "kind", "origin", width=7)
+    return doc.SummaryRow("compared", text, doc.Mark.ALARM if wrong else doc.Mark.GOOD)
 
 
 def cost_lines(cost: NetworkCost) -> list[str]:
     shares = ", ".join(f"{label} {share:.0%}" for label, share in cost.bound_by.items() if share >= 0.005)
     band = cost.band
     lines = [
-        head(
+        doc.head(
             "latency ",
             f"{cost.latency_ms:.2f} ms predicted ({band.span(cost.latency_ms)}) at NPU {cost.npu_mhz:.0f} MHz, "
             f"CPU {cost.cpu_mhz:.0f} MHz (NPU {cost.npu_ms:.2f} ms, CPU {cost.cpu_ms:.2f} ms); not measured on a board",
         ),
-        Marked(Mark.DOUBT, f"expected error of the prediction: {band}"),
+        doc.Marked(doc.Mark.DOUBT, f"expected error of the prediction: {band}"),
         f"bound by: {shares}",
         f"ST's estimate: {cost.st_cycles:,} cycles for the NPU epochs",
     ]
@@ -133,17 +116,16 @@ def cost_lines(cost: NetworkCost) -> list[str]:
     return [*lines, *parts.energy_lines(cost.energy)]
 
 
-def _output_lines(view: RunView) -> list[str]:
+def _output_lines(view: RunView) -> Iterator[str]:
     from atonc.insight.runs.runs import digest
 
     if not view.result.complete:
-        return ["stopped before the last epoch: no outputs"]
-    lines = []
+        yield "stopped before the last epoch: no outputs"
+        return
     for info in view.result.net.outputs:
         value = view.result.outputs[info.name]
         span = f"{value.min():g}..{value.max():g}" if value.size else "empty"
-        lines.append(f"output {info.name} {_shape(value.shape)} {value.dtype.name} {span}  sha256 {digest(value)[:16]}")
-    return lines
+        yield f"output {info.name} {_shape(value.shape)} {value.dtype.name} {span}  sha256 {digest(value)[:16]}"
 
 
 def violation_lines(violations: Sequence[Violation], epochs: int) -> list[str]:
@@ -155,11 +137,9 @@ def violation_lines(violations: Sequence[Violation], epochs: int) -> list[str]:
         f"{count(_count(serious, Severity.UNPROVEN), 'unproven form')}, {count(notes, 'note')}"
     ]
     for rule in sorted({v.rule.id: v.rule for v in serious}.values(), key=lambda r: r.id):
-        places = [v for v in serious if v.rule.id == rule.id]
         lines.append(f"  {rule.id} {rule.sentence} ({rule.evidence}). What to do: {rule.remedy}.")
-        lines += [f"     {v.where}: {v.seen}" for v in places[:5]]
-        if len(places) > 5:
-            lines.append(f"     and {len(places) - 5} more")
+        places = [f"     {v.where}: {v.seen}" for v in serious if v.rule.id == rule.id]
+        lines += doc.at_most(5, places, "     and {} more")
     return lines
 
 
@@ -167,21 +147,24 @@ def _count(violations: Sequence[Violation], severity: Severity) -> int:
     return sum(1 for v in violations if v.severity == severity)
 
 
-def _layer_lines(report: LayerReport, verbose: bool) -> list[str]:
-    rows = report.results if verbose else report.exceptions()
-    lines = [
+LAYERS = (  # of a `LayerResult`: what compares layers is loaded by who does
+    doc.Column[Any]("epoch", lambda one: one.epoch, "epoch {:4d}"),
+    doc.Column[Any]("operator", lambda one: one.kind, left=True),
+    doc.Column[Any]("largest difference", lambda one: one.max_diff, "max {:g}", left=True),
+    doc.Column[Any]("differ", lambda one: one.differ_percent, "differ {:6.2f} %"),
+    doc.Column[Any]("tensor", lambda one: f"{one.tensor}{f'  because {one.cause}' if one.cause else ''}", left=True),
+)
+
+
+def _layers(report: LayerReport, verbose: bool) -> doc.Chapter:
+    title = (
         f"layers: {count(len(report.results), 'tensor')} compared with exact arithmetic on the inputs they really had: "
         f"largest difference {report.max_diff:g}, {report.differ_percent:.2f} % of the values differ; "
         f"{len(report.unmatched)} of all tensors lie in no buffer"
-    ]
-    for r in rows:
-        cause = f"  because {r.cause}" if r.cause else ""
-        lines.append(
-            f"  epoch {r.epoch:4d} {r.kind:12} max {r.max_diff:<5g} differ {r.differ_percent:6.2f} %  {r.tensor}{cause}"
-        )
-    if not rows and not verbose:
-        lines.append("  no layer is further than 1 from exact arithmetic")
-    return lines
+    )
+    rows = report.results if verbose else report.exceptions()
+    none = [] if rows or verbose else ["  no layer is further than 1 from exact arithmetic"]
+    return doc.Chapter(title, [doc.Table(LAYERS, rows, "Layers"), *none], close=True)
 
 
 def _difference_lines(differences: Sequence[BufferDifference]) -> list[str]:
@@ -207,7 +190,7 @@ def as_json(view: RunView) -> dict[str, Any]:
     from atonc.insight.runs.runs import digest
 
     result, cost = view.result, view.cost
-    document: dict[str, Any] = {
+    data: dict[str, Any] = {
         "network": result.net.network.name,
         "compiler": result.net.network.atonn_version,
         "inputs": [_edge_data(info, result.inputs[info.name]) for info in result.net.inputs],
@@ -217,25 +200,23 @@ def as_json(view: RunView) -> dict[str, Any]:
             if (value := result.outputs.get(info.name)) is not None
         ],
         "epochs": [
-            {"id": step.number, "kind": step.kind, **fields_of(c, *COST_FIELDS)}
+            {"id": step.number, "kind": step.kind, **doc.fields_of(c, *COST_FIELDS)}
             for step, c in zip(result.steps, cost.steps, strict=True)
             if not step.empty
         ],
-        "cycles": cost.cycles,
-        "st_cycles": cost.st_cycles,
-        "latency_ms": cost.latency_ms,
+        **doc.fields_of(cost, "cycles", "st_cycles", "latency_ms"),
         **cost.band.as_data(cost.latency_ms),
         **parts.energy_data(cost.energy),
         "bound_by": dict(cost.bound_by),
         "seconds": result.seconds,
     }
     if view.violations is not None:
-        document["violations"] = [violation_data(v) for v in view.violations]
+        data["violations"] = [violation_data(v) for v in view.violations]
     if view.layers is not None:
-        document["layers"] = layer_data(view.layers)
+        data["layers"] = layer_data(view.layers)
     if view.differences is not None:
-        document["compare"] = [_difference_data(d) for d in view.differences]
-    return document
+        data["compare"] = [_difference_data(d) for d in view.differences]
+    return data
 
 
 def _edge_data(info: BufferInfo, value: Array) -> dict[str, Any]:
@@ -269,14 +250,14 @@ def layer_data(report: LayerReport) -> dict[str, Any]:
     return {
         "max_diff": report.max_diff,
         "differ_percent": report.differ_percent,
-        "layers": [fields_of(result, *LAYER_FIELDS) for result in report.results],
-        "unmatched": [fields_of(one, "tensor", "op=kind", "reason") for one in report.unmatched],
+        "layers": [doc.fields_of(result, *LAYER_FIELDS) for result in report.results],
+        "unmatched": [doc.fields_of(one, "tensor", "op=kind", "reason") for one in report.unmatched],
     }
 
 
 def _difference_data(difference: BufferDifference) -> dict[str, Any]:
     histogram = {str(k): v for k, v in sorted(difference.histogram.items())}
-    return fields_of(difference, "name", "epoch", "different", "cosine") | {"histogram": histogram}
+    return doc.fields_of(difference, "name", "epoch", "different", "cosine") | {"histogram": histogram}
 
 
 def epoch_lines(epoch: Epoch) -> Iterator[str]:

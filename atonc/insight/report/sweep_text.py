@@ -49,7 +49,8 @@ COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (  # figure, title,
 )
 
 
-def document(found: Sweep) -> doc.Document:
+def document(found: Sweep, written: str = "") -> doc.Document:
+    """`written`: the files of it."""
     done = [(result, result.figures) for result in found.results if result.figures is not None]
 
     def column(key: str, title: str, text: Callable[[Any], str]) -> doc.Column[SweepResult]:
@@ -68,6 +69,7 @@ def document(found: Sweep) -> doc.Document:
         said = "* the front: no other row of its file is better in time, RAM or accuracy and as good in the others"
         blocks.append(said)
     refused = [[f"no figures: {name(found, result)}", f"  {result.why_not}"] for result in found.refused]
+    files = [f"written: {written}"] if written else []
     time, best = time_of(done[0][1]) if done else "", ""
     if done:
         ms, low, high = min(tuple(one[f"{time}{end}_ms"] for end in ("", "_low", "_high")) for _, one in done)
@@ -76,8 +78,8 @@ def document(found: Sweep) -> doc.Document:
     rows = f"{count(len(found.results), 'row')}, {len(done)} compiled, {len(found.refused)} refused{best}"
     return doc.Document(
         f"{doc.short_name(found.file)}: {rows}",
-        [doc.Chapter("", blocks), *(doc.Chapter("", lines) for lines in refused)],
-        data=as_json(found),
+        [doc.Chapter("", blocks), *(doc.Chapter("", lines) for lines in (*refused, files))],
+        data=lambda: as_json(found),
         tables={"rows": [_flat(found, result) for result in found.results]},
         plot=_plot(found, time),
     )

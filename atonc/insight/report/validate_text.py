@@ -3,7 +3,7 @@ kernels, the first bad layer; by default a row for each output, then the verdict
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -33,7 +33,9 @@ SHORT = (
     doc.Column[Row]("exact %", lambda row: row[1].metrics.exact_percent, "{:.2f}", width=7),
     doc.Column[Row]("within 1", lambda row: row[1].metrics.within_1_percent, "{:.2f}"),
     doc.Column[Row]("max", lambda row: row[1].max_lsb, "{:.0f}", width=4),
-    doc.Column[Row]("", lambda row: row[2], left=True),
+    doc.Column[Row](
+        "", lambda row: row[2], left=True, mark=lambda row: doc.Mark.ALARM if row[2] == FAR else doc.Mark.GOOD
+    ),
 )
 
 
@@ -53,20 +55,27 @@ METRICS = (
 
 
 def document(
-    found: Validation, min_cosine: float, again: Callable[..., str] | None = None, more: Sequence[doc.Chapter] = ()
+    found: Validation,
+    min_cosine: float = MIN_COSINE,
+    again: Callable[..., str] | None = None,
+    verbose: bool = False,
+    per_layer: bool = False,
 ) -> doc.Document:
-    """`again`: another verb on the same model, as a command; `more`: all figures, instead of a row for each output."""
+    """`again`: another verb on the same model, as a command; `verbose`: all figures, not a row for each output."""
     failed = list(complaints(found, min_cosine))
     verdict = f"failed, {count(len(failed), 'complaint')}" if failed else "passed"
     worst = min((output.metrics.cos for output in found.outputs), default=None)
     cosine = "" if worst is None else f", cosine {worst:.6f} in the worst output"
     reference = doc.short_name(found.reference)
     outputs = as_json(found, min_cosine)["outputs"]
+    every = per_layer and verbose
+    sections = _sections(found, min_cosine, every) if per_layer or verbose else [_short(found, min_cosine)]
     without = ("ratio", "spread", "judged")
     return doc.Document(
         f"{verdict}: {count(found.samples, 'sample')} emulated, against {reference}{cosine}",
-        more or [doc.Chapter("", list(_short(found, min_cosine)))],
+        [doc.Chapter("", list(blocks)) for blocks in sections],
         list(_summary(found, failed, again)) if again is not None else (),
+        data=lambda: as_json(found, min_cosine, per_layer),
         tables={
             "outputs": [{key: value for key, value in one.items() if key not in without} for one in outputs],
             "layers": [asdict(layer) | {"bad": layer.bad} for layer in found.layers],
@@ -90,8 +99,7 @@ def _short(found: Validation, min_cosine: float) -> Iterator[doc.Block]:
             if by is not None:  # what the verdict rests on, where that is not what the row says
                 rows += [(f"  from {by.against}", by, "")]
                 rows += [(f"  {_kernels(sibling.title)}", sibling, "") for sibling in by.spread]
-    marks = {"": None, FAR: doc.Mark.ALARM}
-    yield doc.Table(SHORT, rows, "Outputs", True, indent=0, marks=lambda row: marks.get(row[2], doc.Mark.GOOD))
+    yield doc.Table(SHORT, rows, "Outputs", True, indent=0)
     if any(output.spread for output in found.outputs):
         yield "(indented: how far the reference's other kernels are; max in codes)"
     if apart:
@@ -127,20 +135,12 @@ def _summary(found: Validation, failed: Sequence[str], again: Callable[..., str]
     yield doc.next_row(lost if failed else f"{again('generate')}: the C files")
 
 
-def figure_rows(outputs: Sequence[OutputResult]) -> list[str]:
-    """ST's figures of every output, with their heads."""
-    return list(doc.table_lines(_metrics([(output.name, output, "") for output in outputs])))
-
-
-def _metrics(rows: Sequence[Row]) -> doc.Table[Row]:
+def metrics(rows: Sequence[Row]) -> doc.Table[Row]:
+    """ST's figures of every output."""
     return doc.Table(METRICS, rows, "Outputs", titles=True, indent=0)
 
 
-def lines(found: Validation, min_cosine: float = MIN_COSINE, layers: bool = False) -> list[str]:
-    return doc.lines(doc.Document("", list(sections(found, min_cosine, layers))))
-
-
-def sections(found: Validation, min_cosine: float = MIN_COSINE, every: bool = False) -> Iterator[doc.Chapter]:
+def _sections(found: Validation, min_cosine: float, every: bool) -> Iterator[Iterable[doc.Block]]:
     """All figures; `every`: of layers that are as they should be, too."""
     rows: list[Row] = []
     for output in found.outputs:
@@ -149,14 +149,14 @@ def sections(found: Validation, min_cosine: float = MIN_COSINE, every: bool = Fa
         rows.append((output.name, output, f"{verdict}, {times} times it" if decided else verdict))
         rows += [(f"  {sibling.title}", sibling, "") for sibling in output.spread]
     title = f"validation on the emulator: {count(found.samples, 'sample')} against {found.reference}"
-    blocks: list[doc.Block] = [title, *(f"note: {note}" for note in found.notes), _metrics(rows)]
+    blocks: list[doc.Block] = [title, *(f"note: {note}" for note in found.notes), metrics(rows)]
     if any(output.spread for output in found.outputs[:1]):
         blocks.append(f"(indented: how far other kernels are from {found.reference}; {MARGIN} times that passes)")
-    yield doc.Chapter("", blocks)
+    yield blocks
     if (a := found.accuracy) is not None:
         text = f"{a.program / a.samples:.2%} on the emulator, {a.reference / a.samples:.2%} with {found.reference}"
-        yield doc.Chapter("", [f"accuracy by label, {count(a.samples, 'sample')}: {text}"])
-    yield doc.Chapter("", list(_layers(found, every)))
+        yield [f"accuracy by label, {count(a.samples, 'sample')}: {text}"]
+    yield _layers(found, every)
 
 
 def _layers(found: Validation, every: bool) -> Iterator[str]:

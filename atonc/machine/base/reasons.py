@@ -64,20 +64,20 @@ class Reason:
     rule: Rule
     seen: str
     limit: str = ""
-    epoch: int | None = None
-    unit: str = ""
-
-    @property
-    def where(self) -> str:
-        epoch = "" if self.epoch is None else f"epoch {self.epoch}"
-        return ", ".join(part for part in (epoch, self.unit) if part)
 
 
 @dataclass(frozen=True)
 class Violation(Reason):
     """A reason to distrust an epoch. `severity` may be milder than the rule's where exceptions are documented."""
 
+    epoch: int | None = None
+    unit: str = ""
     severity: Severity = Severity.VIOLATION
+
+    @property
+    def where(self) -> str:
+        epoch = "" if self.epoch is None else f"epoch {self.epoch}"
+        return ", ".join(part for part in (epoch, self.unit) if part)
 
     def __str__(self) -> str:
         limit = f" (limit: {self.limit})" if self.limit else ""

@@ -6,26 +6,14 @@ import base64
 import html
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from atonc.insight.explain.types import NetworkView
-from atonc.insight.report.document import (
-    Block,
-    Card,
-    Cards,
-    Curves,
-    Document,
-    Links,
-    Note,
-    Only,
-    Subtitle,
-    Table,
-    Terms,
-)
+from atonc.insight.report import document as doc
 from atonc.insight.report.html.network import network_data
 from atonc.insight.report.html.plots import small_curves, svg
 
@@ -94,58 +82,57 @@ def _page(template: str, title: str, scripts: Sequence[str], data: Mapping[str, 
     return page.encode()
 
 
-def plain_page(title: str, said: str, sections: Iterable[tuple[str, str]]) -> bytes:
-    """A page of text and tables with the look of the others: `said` below the title, sections with heading and markup.
-    One file; nothing is loaded from elsewhere."""
-    start = f'<header><h1>{html.escape(title)}</h1><p class="sub">{html.escape(said)}</p></header>'
-    blocks = (f"<section><h2>{html.escape(name)}</h2>\n{body}\n</section>" for name, body in sections if body)
-    return f'{head(title)}\n<body>\n{start}\n<main class="page">\n{"".join(blocks)}\n</main></body></html>\n'.encode()
+def document_page(document: doc.Document) -> bytes:
+    """A page of what was found: every section with a heading, its drawings, tables and notes. One file; nothing is
+    loaded from elsewhere."""
+    title, said = html.escape(document.title), html.escape(document.said)
+    parts = [f'<header><h1>{title}</h1><p class="sub">{said}</p></header>\n<main class="page">\n']
+    for one in document.sections:
+        body = "".join(map(_markup, one.blocks))
+        if one.only != doc.Only.TEXT and body:
+            heading = html.escape(one.title[:1].upper() + one.title[1:])
+            parts.append(f"<section><h2>{heading}</h2>\n{body}\n</section>")
+    return f"{head(document.title)}\n<body>\n{''.join(parts)}\n</main></body></html>\n".encode()
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], label: str) -> str:
-    """Cells are text, not markup."""
-    titles = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in columns)
-    cells = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows)
-    lines = "".join(f"<tr>{line}</tr>" for line in cells)
-    scroll = f'<div class="scroll" tabindex="0" role="region" aria-label="{html.escape(label)}">'
-    return f"{scroll}<table><thead><tr>{titles}</tr></thead><tbody>{lines}</tbody></table></div>"
-
-
-def document_page(document: Document) -> bytes:
-    """A page of what was found: every section with a heading, its drawings, tables and notes."""
-    shown = (section for section in document.sections if section.only != Only.TEXT)
-    blocks = ((f"{one.title[:1].upper()}{one.title[1:]}", "".join(map(_markup, one.blocks))) for one in shown)
-    return plain_page(document.title, document.said, blocks)
-
-
-def _markup(block: Block) -> str:
-    if isinstance(block, Table):
-        titles = ["", *(c.title for c in block.columns)] if block.numbered else [c.title for c in block.columns]
-        rows = [[column.text(row) for column in block.columns] for row in block.rows]
-        cells = [[str(number), *row] for number, row in enumerate(rows, 1)] if block.numbered else rows
-        return table(titles, cells, block.label)
+def _markup(block: doc.Block) -> str:
+    if isinstance(block, doc.Table):
+        return _table(block)
     if isinstance(block, str):
         return f"<p>{html.escape(block)}</p>"
-    if isinstance(block, Note):
+    if isinstance(block, doc.Note):
         return f'<p class="hint">{html.escape(block.text)}</p>'
-    if isinstance(block, Subtitle):
+    if isinstance(block, doc.Subtitle):
         return f"<h3>{html.escape(block.text)}</h3>"
-    if isinstance(block, Cards):
+    if isinstance(block, doc.Cards):
         return f'<div class="samples">{"".join(map(_card, block.cards))}</div>'
-    if isinstance(block, Terms):
+    if isinstance(block, doc.Terms):
         lines = (f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>" for name, value in block.rows.items())
         return f"<dl>{''.join(lines)}</dl>"
-    if isinstance(block, Links):
+    if isinstance(block, doc.Links):
         files = ((html.escape(quote(file)), html.escape(what)) for what, file in block.files.items())
         lines = (f'<li><a href="{file}">{what}</a></li>' for file, what in files)
         return f'<ul class="links">{"".join(lines)}</ul>' if block.files else ""
     return svg(block)
 
 
-def _card(card: Card) -> str:
-    picture = small_curves(card.picture) if isinstance(card.picture, Curves) else _thumbnail(card.picture)
+def _table(block: doc.Table[Any]) -> str:
+    """Cells are text, not markup."""
+    columns = [column for column in block.columns if column.only != doc.Only.TEXT]
+    titles = ["", *(c.title for c in columns)] if block.numbered else [c.title for c in columns]
+    rows = [[column.text(row) for column in columns] for row in block.rows]
+    cells = [[str(number), *row] for number, row in enumerate(rows, 1)] if block.numbered else rows
+    heads = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in titles)
+    lines = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in cells)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    scroll = f'<div class="scroll" tabindex="0" role="region" aria-label="{html.escape(block.label)}">'
+    return f"{scroll}<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
+
+
+def _card(card: doc.Card) -> str:
+    picture = small_curves(card.picture) if isinstance(card.picture, doc.Curves) else _thumbnail(card.picture)
     said = "".join(f"<br>{html.escape(line)}" for line in card.said)
-    title = f"<b>{html.escape(card.title)}</b>" if isinstance(card.picture, Curves) else html.escape(card.title)
+    title = f"<b>{html.escape(card.title)}</b>" if isinstance(card.picture, doc.Curves) else html.escape(card.title)
     return f"<figure>{picture}<figcaption>{title}{said}</figcaption></figure>"
 
 

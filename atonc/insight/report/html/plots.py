@@ -7,13 +7,16 @@ from html import escape
 from math import ceil, floor, isfinite, log10
 
 from atonc.insight.explain.types import NPU, StepView
-from atonc.insight.report.document import Curves, Intervals, Plot, Scatter, short_name
+from atonc.insight.report.document import Curves, Intervals, LiveMemory, MemoryMap, Plot, Scatter, short_name
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import size_text
 
 WIDTH, HEIGHT = 760, 34  # of timelines and intervals
 ROW, BAR, BAR_WIDTH = 22, 110, 340  # of intervals: the height of a row, where they begin, how long they may be
 _COLOURS = {NPU: "#3b7dd8", "cpu": "#d97b29", "hybrid": "#8a63c9"}
 _TOP = 12
+_WIDE, _NAMES, _TALL = 900, 180, 60  # of memory
+_USES = {"works in": "var(--bar)", "stays": "var(--found)", "weights": "var(--accent)", "reserved": "var(--soft)"}
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,10 @@ def svg(plot: Plot) -> str:
         return f'<p class="tools">{keys}</p>{_curves(plot, _LARGE)}'
     if isinstance(plot, Intervals):
         return _intervals(plot)
+    if isinstance(plot, MemoryMap):
+        return _memory_map(plot)
+    if isinstance(plot, LiveMemory):
+        return _live_memory(plot)
     return "".join(f"<div>{escape(name)}</div>{timeline(steps)}" for name, steps in plot.builds.items())
 
 
@@ -144,6 +151,34 @@ def _intervals(plot: Intervals) -> str:
         parts.append(f'<text x="{BAR + BAR_WIDTH + 14}" y="{y + 4}">{escape(label)}</text>')
     size = f'viewBox="0 0 {WIDTH} {ROW * len(plot.rows)}" width="100%" style="max-width:{WIDTH}px"'
     return f'<svg {size} role="img" aria-label="figures with 95 % intervals">{"".join(parts)}</svg>'
+
+
+def _memory_map(plot: MemoryMap) -> str:
+    drawn, scale = list[str](), (_WIDE - _NAMES) / (plot.high - plot.low)
+    for top, (name, spans) in zip(range(0, ROW * len(plot.rows), ROW), plot.rows.items(), strict=True):
+        place = f'x="0" y="{top + ROW - 7}"'
+        drawn.append(f'<text {place} font-size="12" fill="var(--ink)">{escape(name[:24])}</text>')
+        for kind, start, end in spans:
+            low, high = max(start, plot.low), min(end, plot.high)
+            if low < high:
+                title = escape(f"{name}, {kind}: {start:#010x} to {end:#010x}, {size_text(end - start)}")
+                x, width = _NAMES + scale * (low - plot.low), max(1.0, scale * (high - low))
+                box = f'x="{x:.1f}" y="{top + 3}" width="{width:.1f}" height="{ROW - 6}"'
+                drawn.append(f'<rect {box} fill="{_USES[kind]}"><title>{title}</title></rect>')
+    frame = f'viewBox="0 0 {_WIDE} {len(plot.rows) * ROW}" role="img" aria-label="RAM by network"'
+    return f"<svg {frame}>{''.join(drawn)}</svg>"
+
+
+def _live_memory(plot: LiveMemory) -> str:
+    """As wide as a step takes, as high as what lives in it."""
+    total, most = sum(ms for ms, _ in plot.steps), max(size for _, size in plot.steps)
+    corners, end = list[str](), 0.0
+    for ms, size in plot.steps:
+        start, end = end, end + ms
+        y = _TALL - _TALL * size / most
+        corners.append(f"L{_WIDE * start / total:.1f},{y:.1f}H{_WIDE * end / total:.1f}")
+    path = f'<path d="M0,{_TALL}{"".join(corners)}V{_TALL}Z" fill="var(--bar)" stroke="var(--accent)"/>'
+    return f'<svg viewBox="0 0 {_WIDE} {_TALL}" role="img" aria-label="{escape(plot.label)}">{path}</svg>'
 
 
 def timeline(steps: Sequence[StepView]) -> str:
