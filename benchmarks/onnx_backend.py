@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 import sys
 import time
 import traceback
@@ -115,8 +116,8 @@ def equal(found: Array, expected: Array, rtol: float, atol: float) -> bool:
 
 
 def reason(detail: str) -> str:
-    """The sentence behind the name of the node, without what to do."""
-    return detail.split(": ", 1)[-1].split(" What to do:")[0].strip(" .")
+    """The sentence behind the name of the node, without the rule and what to do."""
+    return re.split(" Rule: | What to do: ", detail.split(": ", 1)[-1])[0].strip(" .")
 
 
 def report(found: Sequence[Outcome], version: str) -> str:

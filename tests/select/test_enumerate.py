@@ -196,7 +196,7 @@ def test_nothing_is_decided_about_a_drawing() -> None:
 
 
 def test_a_bound_is_not_the_cost() -> None:
-    """Of rows that may both win the one that costs less is taken, whichever promised more."""
+    """Where two rows may win, the one that costs less is taken, whichever promised more."""
     few, many = rows(way("few", 512), way("many", 4096))
     decision = cheapest_of([(MANY, many, 0.0), (FEW, few, 1.0)])
     found = enumerated(None, Context(harness.facts(graph())), (lambda subject, draft: decision,))

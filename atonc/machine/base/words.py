@@ -100,7 +100,7 @@ def size(text: str) -> int:
 
 
 def port(text: str) -> int:
-    """Of this machine; 0 takes a free one."""
+    """A number of a port on this machine; 0 takes a free one."""
     if not text.isdecimal() or int(text[:9]) >= 1 << 16:
         raise InputError(f"{text[:60]!r} is no port", remedy="write a number from 0 to 65535")
     return int(text)
