@@ -22,6 +22,7 @@ from atonc.compiler.search.candidate import Setting
 from atonc.compiler.search.saved import as_json
 from atonc.compiler.select.decisions import FIRST, Decisions
 from atonc.compiler.select.form import Alternative, Semantics
+from atonc.compiler.select.variants import Variant
 from atonc.machine.base.errors import InputError
 from tests.compiler.golden_graphs import Sketch
 from tests.compiler.random_graphs import random_graph
@@ -173,8 +174,8 @@ def test_another_cut_brings_the_kernels_that_an_earlier_layer_has() -> None:
     uses = {name: replace(use, buffer=NOWHERE) for name, use in group.tasks[0].engines.items()}
     other = replace(chosen, groups=(replace(group, tasks=(replace(group.tasks[0], engines=uses),)),), buffers={},
                     earlier={NOWHERE: shared})  # fmt: skip
-    label = next(iter(SAME_BITS))
+    label = Variant(next(iter(SAME_BITS)))
     meaning = {"op": Semantics(lambda codes: codes)}
-    form = replace(chosen, semantics=meaning, alternatives=(Alternative(label, other, "this", chosen),))
+    form = replace(chosen, semantics=meaning, alternatives=(Alternative(label, other, label, chosen),))
     ((_, instead),) = same_bits(form, "op")
     assert instead.earlier[NOWHERE] is shared and instead.near_cycles > 0

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import FrozenInstanceError
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from atonc import compiler
 from atonc.compiler.ir import Graph, Op
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.layer import layer_of
@@ -32,6 +35,7 @@ from atonc.compiler.select.enumerate import (
 )
 from atonc.compiler.select.form import Form, Refusal, RefusedForm
 from atonc.compiler.select.rules import CONV_LINES, CONV_MODE
+from atonc.compiler.select.variants import LABELS, Variant
 from tests.lower import harness
 
 TOO_LARGE = RefusedForm(CONV_MODE, "too large", "smaller", "make it smaller")
@@ -75,8 +79,8 @@ def rows(*draws: Draw) -> list[Steps]:
     return [(Drawing(draw),) for draw in draws]
 
 
-def competing(*draws: Draw) -> list[tuple[str, Steps]]:
-    return [("", row) for row in rows(*draws)]
+def competing(*draws: Draw) -> list[tuple[Variant, Steps]]:
+    return [(MANY, row) for row in rows(*draws)]
 
 
 def titles(groups: list[TaskGroup]) -> list[str]:
@@ -146,10 +150,14 @@ def test_what_was_preferred_says_to_what_and_why() -> None:
     context = Context(harness.facts(graph()))
     slow, fast = (attempt(context, way(label, size)) for label, size in (("a", 4096), ("b", 512)))
     assert isinstance(slow, Form) and isinstance(fast, Form) and fast.cycles < slow.cycles
-    found = Found.of(slow).over("slow", [("slow", Found.of(slow)), ("fast", Found.of(fast))], "an order")
+    rows, all_rows = Variant("bands"), Variant("all rows")
+    found = Found.of(slow).over(rows, [(rows, Found.of(slow)), (all_rows, Found.of(fast))], "an order")
     assert titles(context.take(found.whole)) == ["a"]
     (other,) = context.alternatives
-    assert (other.label, other.chosen, other.because, other.form) == ("fast", "slow", "an order", fast)
+    assert (other.variant, other.chosen, other.because, other.form) == (all_rows, rows, "an order", fast)
+
+
+MANY, FEW = Variant("many shifts"), Variant("few shifts")
 
 
 def test_a_row_that_cannot_win_is_built_when_somebody_asks() -> None:
@@ -165,10 +173,10 @@ def test_a_row_that_cannot_win_is_built_when_somebody_asks() -> None:
 
     context = Context(harness.facts(graph()))
     few, many = rows(noted("few", 512), noted("many", 4096))
-    found = enumerated(None, context, (lambda subject, draft: cheapest_of([("many", many, 1e9), ("few", few, 0.0)]),))
+    found = enumerated(None, context, (lambda subject, draft: cheapest_of([(MANY, many, 1e9), (FEW, few, 0.0)]),))
     assert isinstance(found, Found) and built == ["few"]
     (other,) = found.beaten
-    assert (other.label, other.chosen, other.built, other.least_cycles) == ("many", "few", None, 1e9)
+    assert (other.variant, other.chosen, other.built, other.least_cycles) == (MANY, FEW, None, 1e9)
     assert other.form is not None and built == ["few", "many"] and other.form.cycles > found.form.cycles
 
 
@@ -243,3 +251,26 @@ def test_a_padded_convolution_without_any_form_leaves_nothing_behind() -> None:
 
     assert enumerated(layer, context, (padding, refusing)) == TOO_WIDE
     assert len(tried) == 4 and state(context) == before
+
+
+def test_a_variant_has_a_text_of_its_own_and_a_label() -> None:
+    """Decisions store the text: rewording a label leaves them as they are."""
+    known = [Variant(name, count, within) for name in LABELS for count in (0, 2) for within in ("", "anywhere")]
+    assert len({str(one) for one in known}) == len(known)
+    assert str(Variant("rows beside", 3, "anywhere")) == "rows beside 3 within anywhere"
+    assert Variant("rows beside", 3).label == "3 lanes of rows"
+
+
+def test_every_variant_that_the_compiler_names_has_a_label() -> None:
+    """Two names are put together (`Ringed.variant`); all others are literals."""
+    together = {f"{lines} {codes}" for lines in ("ring of", "stride on") for codes in ("codes", "shifted codes")}
+    folder = Path(compiler.__file__).parent
+    named = {
+        node.args[0].value
+        for file in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Variant"
+        if isinstance(node.args[0], ast.Constant)
+    }
+    lanes = {"rows beside", "kernels beside", "even beside", "rows in turn"}  # constants of `lanes`
+    assert named | together | lanes == LABELS.keys()

@@ -9,18 +9,19 @@ from atonc.compiler.lower.conv.lanes import SAME_BITS
 from atonc.compiler.lower.semantics.sums import agree, roundings
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.form import Alternative, Form
+from atonc.compiler.select.variants import Variant
 
 DECIDED = "decided for the whole network"
 
 
-def same_bits(form: Form, op: str) -> Iterator[tuple[str, Form]]:
-    """By label: the whole form with another cut, in front of and behind what else it does."""
+def same_bits(form: Form, op: str) -> Iterator[tuple[Variant, Form]]:
+    """The whole form with another cut, in front of and behind what else it does."""
     for other in form.alternatives if op in form.semantics else ():
         at = _position(other.chosen_form.groups, form.groups)
         if at is None or other.form is None:
             continue
-        if other.label in SAME_BITS or _alike(form, other.form, op):
-            yield other.label, _instead(form, other, other.form, at)
+        if (other.variant.name in SAME_BITS and not other.variant.within) or _alike(form, other.form, op):
+            yield other.variant, _instead(form, other, other.form, at)
 
 
 def _alike(form: Form, other: Form, op: str) -> bool:
@@ -28,16 +29,16 @@ def _alike(form: Form, other: Form, op: str) -> bool:
     return wanted is not None and op in other.semantics and agree(other.semantics[op], wanted)
 
 
-def taking(form: Form, op: str, label: str | None) -> Form:
-    """The form with the cut of this name, where there is such a one; else as it is."""
-    return next((other for known, other in same_bits(form, op) if known == label), form) if label else form
+def taking(form: Form, op: str, variant: str | None) -> Form:
+    """The form with the cut of this text, where there is such a one; else as it is."""
+    return next((other for known, other in same_bits(form, op) if str(known) == variant), form) if variant else form
 
 
 def _instead(form: Form, other: Alternative, new: Form, at: int) -> Form:
     """The alternative is the chosen one now, and the other way round."""
     behind = form.groups[at + len(other.chosen_form.groups) :]
     rivals = tuple(
-        replace(one, chosen=other.label, chosen_form=new, because=DECIDED)
+        replace(one, chosen=other.variant, chosen_form=new, because=DECIDED)
         for one in form.alternatives
         if one.chosen_form is other.chosen_form and one is not other
     )
@@ -46,7 +47,7 @@ def _instead(form: Form, other: Alternative, new: Form, at: int) -> Form:
         groups=(*form.groups[:at], *new.groups, *behind),
         buffers={**form.buffers, **new.buffers},
         earlier={**form.earlier, **new.earlier},  # kernels that several layers read are the first one's
-        alternatives=(*rivals, Alternative(other.chosen, other.chosen_form, other.label, new, DECIDED)),
+        alternatives=(*rivals, Alternative(other.chosen, other.chosen_form, other.variant, new, DECIDED)),
     )
 
 

@@ -87,7 +87,7 @@ def _alike(one: Mapped, other: Mapped) -> bool:
 
 
 def _alternatives(mapped: Mapped) -> dict[str, list[str]]:
-    return {op: [other.label for other in form.alternatives] for op, form in mapped.forms.items()}
+    return {op: [str(other.variant) for other in form.alternatives] for op, form in mapped.forms.items()}
 
 
 def _room(setting: Setting, decisions: Decisions) -> NpuRamBudget:

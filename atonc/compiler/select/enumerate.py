@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from itertools import chain
 from math import inf
 from typing import Any, Protocol, Self
 
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.form import Alternative, Form, Refusal, RefusedForm
+from atonc.compiler.select.variants import Variant
 from atonc.machine.base.frozen import dataclass
 
 
@@ -66,10 +67,10 @@ class Found:
     def after(self, refused: Iterable[RefusedForm]) -> Found:
         return Found(self.form, (*refused, *self.refused), self.beaten)
 
-    def over(self, label: str, others: Iterable[tuple[str, Found]], because: str = "") -> Found:
+    def over(self, variant: Variant, others: Iterable[tuple[Variant, Found]], because: str = "") -> Found:
         """Preferred to all others among these."""
         beaten = (
-            Alternative(other, one.form, label, self.form, because)
+            Alternative(other, one.form, variant, self.form, because)
             for other, one in others
             if one.form is not self.form
         )
@@ -139,23 +140,23 @@ def only(steps: Steps) -> Deciding:
 
 
 def tried(
-    rows: Iterable[tuple[str, Steps | Deciding]],
-) -> Generator[Any, Outcome, tuple[list[tuple[str, Found]], list[RefusedForm]]]:
-    """What became of each: those that are possible, with their labels, and why the others are not."""
-    offers: list[tuple[str, Found]] = []
+    rows: Iterable[tuple[Variant, Steps | Deciding]],
+) -> Generator[Any, Outcome, tuple[list[tuple[Variant, Found]], list[RefusedForm]]]:
+    """What became of each: those that are possible, and why the others are not."""
+    offers: list[tuple[Variant, Found]] = []
     refused: list[RefusedForm] = []
-    for label, row in rows:
+    for variant, row in rows:
         found = yield from _asked(row)
         if isinstance(found, Found):
-            offers.append((label, found))
+            offers.append((variant, found))
         else:
             refused.append(found)
     return offers, refused
 
 
-def cheapest_of(rows: Sequence[tuple[str, Steps, float]]) -> Deciding:
-    """The same of rows that take at least so many cycles each: those that cannot cost less than what was found by then
-    are not built before somebody asks for them."""
+def cheapest_of(rows: Sequence[tuple[Variant, Steps, float]]) -> Deciding:
+    """The row that costs least, the first of equals, of some that take at least so many cycles each: those that cannot
+    cost less than what was found by then are not built before somebody asks for them."""
     order = sorted(range(len(rows)), key=lambda k: rows[k][2])
     found: dict[int, Found] = {}
     refused: dict[int, RefusedForm] = {}
@@ -175,11 +176,11 @@ def cheapest_of(rows: Sequence[tuple[str, Steps, float]]) -> Deciding:
             lowest = min(lowest, outcome.form.cost) if len(rows) > 1 else lowest
     others = [refused[k] for k in sorted(refused)]
     if not found:
-        return others[0]
+        return reduce(partial(blamed, last=False), others)
     chosen = min(sorted(found), key=lambda k: found[k].form.cost) if len(found) > 1 else next(iter(found))
-    label, best_form = rows[chosen][0], found[chosen].form
+    variant, best_form = rows[chosen][0], found[chosen].form
     beaten = [
-        Alternative(other, found[k].form if k in found else None, label, best_form, "", least, unbuilt.get(k, _none))
+        Alternative(other, found[k].form if k in found else None, variant, best_form, "", least, unbuilt.get(k, _none))
         for k, (other, _, least) in enumerate(rows)
         if k != chosen and k not in refused
     ]
@@ -191,7 +192,7 @@ def _none() -> None:
 
 
 def cheapest(
-    rows: Iterable[tuple[str, Steps]], refused: RefusedForm | None = None, blame_last: bool = False
+    rows: Iterable[tuple[Variant, Steps]], refused: RefusedForm | None = None, blame_last: bool = False
 ) -> Deciding:
     """The row of all that costs least, the first of equals."""
     offers, others = yield from tried(rows)
@@ -203,10 +204,10 @@ def cheapest(
     return refused
 
 
-def best(offers: Sequence[tuple[str, Found]]) -> tuple[str, Found]:
+def best(offers: Sequence[tuple[Variant, Found]]) -> tuple[Variant, Found]:
     """The one that costs least. Costs are worked out only where there is something to compare."""
-    label, found = offers[0] if len(offers) == 1 else min(offers, key=lambda offer: offer[1].form.cost)
-    return label, found.over(label, offers)
+    variant, found = offers[0] if len(offers) == 1 else min(offers, key=lambda offer: offer[1].form.cost)
+    return variant, found.over(variant, offers)
 
 
 def blamed(known: RefusedForm | None, new: RefusedForm, last: bool) -> RefusedForm:
@@ -234,8 +235,12 @@ class _Alone:
 
 def enumerated(subject: Any, below: Draft, decisions: Sequence[Decision]) -> Outcome:
     """What the decisions make of a subject; `below` takes nothing over."""
+    return _decided(_State(subject, below.draft(), 0), decisions)
+
+
+def _decided(begin: _State, decisions: Sequence[Decision]) -> Outcome:
     open_decisions: list[tuple[Deciding, _State]] = []
-    state: _State | None = _State(subject, below.draft(), 0)
+    state: _State | None = begin
     outcome: Any = None
     while True:
         if state is not None:  # down: to the next decision, or to the tasks
@@ -261,7 +266,7 @@ def enumerated(subject: Any, below: Draft, decisions: Sequence[Decision]) -> Out
             outcome = refusal.refused
             continue
         if isinstance(row, Later):
-            outcome = partial(_built_later, before, row.steps)
+            outcome = partial(_built_later, before, row.steps, decisions)
             continue
         try:
             state = _prepared(before, row)
@@ -308,12 +313,12 @@ def _built(state: _State) -> Form:
     return draft.done([*draft.before, *groups, *reversed(draft.behind)])
 
 
-def _built_later(before: _State, steps: Steps) -> Form | None:
-    """A row behind which nothing is left to decide."""
+def _built_later(before: _State, steps: Steps, decisions: Sequence[Decision]) -> Form | None:
     try:
-        return _built(_prepared(before, steps))
+        outcome = _decided(_prepared(before, steps), decisions)
     except Refusal:
         return None
+    return outcome.form if isinstance(outcome, Found) else None
 
 
 def _each(pieces: Pieces, draft: Draft) -> Deciding:

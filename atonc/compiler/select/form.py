@@ -13,6 +13,7 @@ from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.plan.types import Buffer, BufferKind
 from atonc.compiler.select.cycles import cycles_of
 from atonc.compiler.select.rules import COARSE, NO_EVIDENCE, SUM_ROOM
+from atonc.compiler.select.variants import Variant
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Rule
 from atonc.machine.hw.safety.evidence import Graded
@@ -105,9 +106,9 @@ class Alternative:
     """A form that was possible, and the one that was chosen instead; `because`: of its rank, or nothing: of its cost.
     Cycles of both are worked out when somebody asks. One that could not cost less was not even built (`later` does)."""
 
-    label: str
+    variant: Variant
     built: Form | None
-    chosen: str
+    chosen: Variant
     chosen_form: Form
     because: str = ""
     least_cycles: float = 0.0  # of one that is not built: it takes no fewer

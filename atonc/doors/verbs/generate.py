@@ -58,20 +58,19 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
         preflight.check_file(file)
     layout = None
     if options.layout:
-        from atonc.delivery.layouts.every import find_layout
+        from atonc.delivery.layouts import every as layouts
 
-        layout = find_layout(options.layout)
+        layout = layouts.find_layout(options.layout)
     if (options.relocatable is not None or (layout is not None and layout.image is not None)) and folder is not None:
         preflight.check_compiler()
     from atonc.compiler.compile.reproduce import MODEL_HASH
     from atonc.delivery.generate import generating
-    from atonc.delivery.layouts.every import advised, layout_tree, require_taken, with_layout
     from atonc.insight.explain.ours import network_view
     from atonc.insight.report import compile_text
     from atonc.insight.report.compile_text import Dump, Stopped
 
     wanted = compiler_options(options, options.verify)
-    wanted = wanted if layout is None else with_layout(wanted, layout)
+    wanted = wanted if layout is None else layouts.with_layout(wanted, layout)
     dump = Dump(options.dump, options.stop_after)
     try:
         view = analyzed(model, wanted, options.name, dump if options.dump else None)
@@ -83,10 +82,10 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
     broken = [gate.says for gate in gates if not gate.holds]
     check_image(view, options)
     if layout is not None:
-        require_taken(layout, view)
-        view = advised(layout, view)
+        layouts.require_taken(layout, view)
+        view = layouts.advised(layout, view)
     if folder is not None and not broken:
-        trees = {} if layout is None else layout_tree(layout, view, folder, _release(options))
+        trees = {} if layout is None else layouts.layout_tree(layout, view, folder, _release(options))
         view = write(view, folder, options, trees)
     if folder is None and options.output is not None and options.report:
         view = generating.write_reports(view, options.output)

@@ -12,6 +12,7 @@ from atonc.compiler.ops.conv import pair
 from atonc.compiler.plan.task import Purpose
 from atonc.compiler.schedule.types import Schedule
 from atonc.compiler.select.form import Alternative, Form, RefusedForm
+from atonc.compiler.select.variants import Variant
 from atonc.insight.explain import rules, wiring
 from atonc.insight.explain.types import Decision, LayerView
 from atonc.machine.base.reasons import Rule
@@ -282,14 +283,14 @@ def of_schedule(op: str, schedule: Schedule) -> Iterator[Decision]:
 
 
 def of_form(form: Form | None) -> Iterator[Decision]:
-    """What was taken, and what else was possible at which cost. Forms without a name differ in details only."""
-    rivals: dict[str, list[Alternative]] = {}
+    """What was taken, and what else was possible at which cost."""
+    rivals: dict[Variant, list[Alternative]] = {}
     for one in form.alternatives if form else ():
-        if one.label and one.chosen and not one.because:
+        if not one.because:
             rivals.setdefault(one.chosen, []).append(one)
     for chosen, others in rivals.items():
-        dearer = ", ".join(f"{one.label} {_cycles(one)}" for one in others)
-        yield decision(rules.CHEAPEST, f"{chosen}: {others[0].chosen_form.cycles:,} cycles; {dearer}")
+        dearer = ", ".join(f"{one.variant.label} {_cycles(one)}" for one in others)
+        yield decision(rules.CHEAPEST, f"{chosen.label}: {others[0].chosen_form.cycles:,} cycles; {dearer}")
 
 
 def _cycles(one: Alternative) -> str:

@@ -6,6 +6,7 @@ error decide.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from enum import Enum
 from math import inf
 
@@ -21,18 +22,20 @@ from atonc.compiler.plan.policy import (
     WORTH,
     WORTH_ALWAYS,
 )
-from atonc.compiler.select.enumerate import Deciding, Found, Steps, best, cheapest
+from atonc.compiler.select.enumerate import Deciding, Found, Steps, best, cheapest_of
+from atonc.compiler.select.form import Form
+from atonc.compiler.select.variants import Variant
 from atonc.machine.hw.limits import ALIGNED
 
-ANYWHERE = "groups of channels that begin anywhere"
+ANYWHERE = Variant("anywhere")
 
 
 class ShiftGroups(Enum):
     """How often output channels are cut so that both sides get better shifts."""
 
-    FEW = "as few shifts as rounding allows"
-    MANY = "a shift for every group of channels that it mends"
-    WORDS = "as few shifts as rounding allows, for whole words of channels"
+    FEW = Variant("few shifts")
+    MANY = Variant("many shifts")
+    WORDS = Variant("shifts of words")
 
     def step(self, layer: ConvLayer) -> int:
         """Channels at whose multiples groups begin. Two chains that write into one word of the bus cannot run side by
@@ -73,22 +76,34 @@ def _worth(
     return WORTH * layer.outputs * phases * small
 
 
-def chosen_shifts(layer: ConvLayer, draft: Context, rows: Mapping[ShiftGroups, Steps]) -> Deciding:
+def chosen_shifts(
+    layer: ConvLayer, draft: Context, rows: Mapping[ShiftGroups, Steps], least: Mapping[ShiftGroups, float]
+) -> Deciding:
     """The cheaper row, of whole words only where they are faster; bands of rows take the one that rounds as all rows
-    do."""
+    do. `least`: cycles that no form of a row is below."""
     if layer.rounds_as is not None:
         for steps in rows.values():
             found = yield steps
             if isinstance(found, Found) and agree(found.form.semantics[layer.op.name], layer.rounds_as):
                 return found
-    others = [(shifts.value, steps) for shifts, steps in rows.items() if shifts is not ShiftGroups.WORDS]
-    if ShiftGroups.WORDS not in rows:
-        return (yield from cheapest(others))
-    words = yield rows[ShiftGroups.WORDS]
-    other = yield from cheapest(others)
-    if isinstance(words, Found) and isinstance(other, Found) and _is_faster(words, other, draft.facts.resident):
-        return best([(ShiftGroups.WORDS.value, words), *_offers(other)])[1]
-    return other if isinstance(other, Found) else words
+    words = ShiftGroups.WORDS
+    other = yield from cheapest_of([(one.value, rows[one], least.get(one, 0.0)) for one in rows if one is not words])
+    if words not in rows or (isinstance(other, Found) and least.get(words, 0.0) >= other.form.cycles):
+        return other
+    found = yield rows[words]
+    if not isinstance(found, Found) or not isinstance(other, Found):
+        return other if isinstance(other, Found) else found
+    if not _is_faster(found, other, draft.facts.resident):
+        return other
+    variant, chosen = best([(words.value, found), (ANYWHERE, other)])
+    if chosen.form is other.form:
+        return chosen
+    cut_otherwise = (
+        replace(one, variant=replace(one.variant, within=ANYWHERE.name), chosen=variant, chosen_form=chosen.form)
+        for one in other.beaten
+        if one.chosen_form is other.form
+    )
+    return Found(chosen.form, chosen.refused, (*chosen.beaten, *cut_otherwise))
 
 
 def _is_faster(one: Found, other: Found, resident: bool) -> bool:
@@ -96,13 +111,13 @@ def _is_faster(one: Found, other: Found, resident: bool) -> bool:
     other when they are there; other cuts of each can."""
     if one.form.cycles >= other.form.cycles or not resident:
         return one.form.cycles < other.form.cycles
-    near, far = (min(offer.form.near_cycles for _, offer in _offers(found)) for found in (one, other))
+    near, far = (min(form.near_cycles for form in _forms(found)) for found in (one, other))
     return near <= far
 
 
-def _offers(found: Found) -> Iterator[tuple[str, Found]]:
+def _forms(found: Found) -> Iterator[Form]:
     """The form, and whatever was cut otherwise in it: with kernels in RAM, or an operator behind it, that may pay."""
-    yield ANYWHERE, found
+    yield found.form
     for one in found.beaten:
         if one.chosen_form is found.form and one.form is not None:
-            yield f"{one.label}, {ANYWHERE}", Found(one.form)
+            yield one.form

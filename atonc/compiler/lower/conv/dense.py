@@ -52,10 +52,12 @@ from atonc.compiler.plan.policy import (
 from atonc.compiler.plan.streams import Area, engine
 from atonc.compiler.plan.task import Purpose, TaskGroup
 from atonc.compiler.schedule.check import forms
-from atonc.compiler.select.enumerate import AS_IT_IS, Deciding, Found, Pieces, Steps, cheapest
+from atonc.compiler.select.cycles import cycles_of
+from atonc.compiler.select.enumerate import AS_IT_IS, Deciding, Found, Pieces, cheapest
 from atonc.compiler.select.enumerate import first as first_of
 from atonc.compiler.select.form import RefusedForm
 from atonc.compiler.select.rules import COARSE, CONV_MODE, SUM_ROOM
+from atonc.compiler.select.variants import Variant
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import ALIGNED, MAX_CHAIN, SUM_LIMIT, UNITS, WIDE_ALIGNMENT, WRITE_ALIGNMENT
 from atonc.machine.hw.safety.evidence.trust import chain_seen
@@ -338,19 +340,38 @@ class _Plan:
         mine, others = ([(job.first, job.count, job.tiling) for job in plan.jobs] for plan in (self, other))
         return mine == others
 
+
+@dataclass(frozen=True, eq=False)
+class _PlannedChains:
+    """A plan, and in which ways its chains may run side by side."""
+
+    chains: Chains
+    sums: tuple[Sums, ...]
+
     def prepare(self, layer: ConvLayer, draft: Context) -> Pieces | Chains | Sums:
-        chains = [Chains(layer, self.jobs)] if self.jobs else []
-        subjects: list[Chains | Sums] = [*chains, *self.sums]
+        subjects: list[Chains | Sums] = [*([self.chains] if self.chains.jobs else []), *self.sums]
         return subjects[0] if len(subjects) == 1 else Pieces(tuple((one, AS_IT_IS) for one in subjects))
+
+    @property
+    def least_cycles(self) -> float:
+        """Sums of several chains are not counted."""
+        return min(way.least_cycles for way in self.chains.ways)
 
 
 def shifts(subject: ConvLayer | WideWindows | object, draft: Context) -> Deciding | None:
     if isinstance(subject, WideWindows):
-        return chosen_shifts(subject.layer, draft, subject.rows())
-    return chosen_shifts(subject, draft, _plans(subject)) if isinstance(subject, ConvLayer) else None
+        return chosen_shifts(subject.layer, draft, subject.rows(), {})
+    if not isinstance(subject, ConvLayer):
+        return None
+    plans = {
+        one: _PlannedChains(Chains.of(subject, plan.jobs, draft), plan.sums) for one, plan in _plans(subject).items()
+    }
+    copies = cycles_of((*draft.before, *draft.behind), draft.buffers, draft.facts.target)
+    least = {one: copies + plan.least_cycles for one, plan in plans.items()}
+    return chosen_shifts(subject, draft, {one: (plan,) for one, plan in plans.items()}, least)
 
 
-def _plans(layer: ConvLayer) -> dict[ShiftGroups, Steps]:
+def _plans(layer: ConvLayer) -> dict[ShiftGroups, _Plan]:
     plans: dict[ShiftGroups, _Plan] = {}
     for shifts in ShiftGroups:
         if shifts is ShiftGroups.WORDS and not _in_words(layer, plans[ShiftGroups.FEW]):
@@ -358,7 +379,7 @@ def _plans(layer: ConvLayer) -> dict[ShiftGroups, Steps]:
         plan = reduce(_Plan.and_then, (_planned(layer, one, shifts) for one in _stretches(layer, shifts)))
         if not any(plan.alike(other) for other in plans.values()):
             plans[shifts] = plan
-    return {shifts: (plan,) for shifts, plan in plans.items()}
+    return plans
 
 
 def _in_words(layer: ConvLayer, plan: _Plan) -> bool:
@@ -485,7 +506,7 @@ def _slices(sums: Sums) -> Deciding:
     seen = f"sums of {layer.op.name} beyond 24 bits"
     none = RefusedForm(SUM_ROOM, seen, "24 bits between units", "fewer inputs a sum: cut the layer in two")
     rows = [
-        (f"{len({part.group for part in some})} slices of channels", (replace(sums, parts=some, held=True),))
+        (Variant("channel slices", len({part.group for part in some})), (replace(sums, parts=some, held=True),))
         for some in slicings(layer, sums.parts, first, count)
     ]
     found = yield from cheapest(rows, none, blame_last=True)

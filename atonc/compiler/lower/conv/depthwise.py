@@ -50,6 +50,7 @@ from atonc.compiler.plan.streams import Area, Frames, engine
 from atonc.compiler.plan.task import Purpose, TaskGroup
 from atonc.compiler.select.enumerate import AS_IT_IS, Deciding, Pieces, Steps, best, tried
 from atonc.compiler.select.enumerate import first as first_of
+from atonc.compiler.select.variants import Variant
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, MAX_CHAIN, UNITS
@@ -196,9 +197,7 @@ SHORTER_STREAMS = (
     "a bound without banks ranks them; the calibrated model would choose otherwise in 10 of 84 depthwise layers of "
     "small networks"
 )
-SLICES = "slices of channels"
-EVEN_SLICES = {n: f"{n} slices of channels that end together" for n in range(2, UNITS["CONVACC"] + 1)}
-BANDS, EVEN_BANDS = "bands of rows", "two bands of rows that are pooled together"
+SLICES, BANDS, EVEN_BANDS = Variant("slices"), Variant("bands"), Variant("pooled bands")
 
 Band = tuple[tuple[Part, ...], Area, Cut]  # all rows of a layer, or some of them
 
@@ -357,7 +356,7 @@ class OpenBlocks:
 
 
 def shifts(blocks: OpenBlocks | object, draft: Context) -> Deciding | None:
-    return chosen_shifts(blocks.layer, draft, blocks.rows()) if isinstance(blocks, OpenBlocks) else None
+    return chosen_shifts(blocks.layer, draft, blocks.rows(), {}) if isinstance(blocks, OpenBlocks) else None
 
 
 def _lanes(layer: ConvLayer, cut: Cut) -> int:
@@ -390,7 +389,7 @@ class CutBlocks:
         ]
         return (DepthwiseChains(layer, (tuple(chains),)),)
 
-    def even(self, bound: float = inf) -> Iterator[tuple[str, Steps]]:
+    def even(self, bound: float = inf) -> Iterator[tuple[Variant, Steps]]:
         """In all lanes and in fewer, where an epoch may not have as many writers: those that may be below the bound."""
         layer, (_, target, cut) = self.layer, self.whole
         jobs = self.stretch.outputs(layer, self.most)
@@ -398,7 +397,7 @@ class CutBlocks:
             cycles, epochs = _end_together(layer, self.whole, jobs, count)
             if cycles < bound:
                 found = (tuple((target, own) for one in epoch for own in _divided(layer, one)) for epoch in epochs)
-                yield EVEN_SLICES[count], (DepthwiseChains(layer, tuple(found)),)
+                yield Variant("even slices", count), (DepthwiseChains(layer, tuple(found)),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -454,13 +453,13 @@ def _cuts(blocks: CutBlocks, draft: Context) -> Deciding:
         found, refused = found + more, refused + less
     if not found:
         return refused[0]
-    ranks = {label: least(one.form.groups) for label, one in found}
+    ranks = {variant: least(one.form.groups) for variant, one in found}
     sliced = ranks.keys() - {BANDS, EVEN_BANDS}
-    ranks |= dict.fromkeys(sliced, min((ranks[label] for label in sliced), default=inf))
+    ranks |= dict.fromkeys(sliced, min((ranks[variant] for variant in sliced), default=inf))
     shortest = min(ranks.values())
-    label, chosen = best([offer for offer in found if ranks[offer[0]] == shortest])
+    variant, chosen = best([offer for offer in found if ranks[offer[0]] == shortest])
     longer = [offer for offer in found if ranks[offer[0]] > shortest]
-    return chosen.over(label, longer, SHORTER_STREAMS).after(refused)
+    return chosen.over(variant, longer, SHORTER_STREAMS).after(refused)
 
 
 def _end_together(layer: ConvLayer, band: Band, jobs: Slices, lanes: int) -> tuple[float, list[list[DepthwiseBlocks]]]:

@@ -36,7 +36,9 @@ from atonc.compiler.plan.streams import Area
 from atonc.compiler.plan.task import Task, TaskGroup
 from atonc.compiler.plan.types import Buffer
 from atonc.compiler.schedule.pack import packed
+from atonc.compiler.select.cycles import cycles_of
 from atonc.compiler.select.enumerate import Deciding, Found, cheapest_of
+from atonc.compiler.select.variants import Variant
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.cycles.hardware import CONTROLLER
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, UNITS
@@ -195,21 +197,17 @@ def _epoch_cycles(tasks: Sequence[Task], machine: Machine) -> float:
     return EPOCH_CYCLES + max(longest, flash)
 
 
-ONE_BY_ONE, SIDE_BY_SIDE = "one chain after the other", "chains side by side"
-BY_ROWS, BY_KERNELS = ({n: f"{n} lanes of {what}" for n in range(2, MAX_CHAINS + 1)} for what in ("rows", "kernels"))
-EVEN_LANES = {n: f"{n} lanes for as many jobs at a time as end together" for n in range(2, MAX_CHAINS + 1)}
-FEW_KERNELS = {1: "eight kernels a frame", 2: "2 lanes of eight kernels a frame"}
-ROWS_IN_TURN = {n: f"{n} lanes of rows, one chain after the other" for n in range(2, MAX_CHAINS + 1)}
-KERNELS_IN_TURN = "2 lanes of kernels, as many at a time as published writers have"
-EVEN_ROWS = "2 lanes of rows that are pooled together"
-_COUNTED = (BY_ROWS, BY_KERNELS, EVEN_LANES, ROWS_IN_TURN, FEW_KERNELS)
+ONE_BY_ONE, SIDE_BY_SIDE = Variant("chains in turn"), Variant("chains beside")
+KERNELS_IN_TURN, EVEN_ROWS = Variant("kernels in turn"), Variant("pooled rows beside")
+FEW_KERNELS = {1: Variant("pooled kernels"), 2: Variant("pooled kernels beside", 2)}  # by lanes
+BY_ROWS, BY_KERNELS, EVEN_LANES, ROWS_IN_TURN = "rows beside", "kernels beside", "even beside", "rows in turn"
 SAME_BITS = frozenset(
     {
-        *(ONE_BY_ONE, SIDE_BY_SIDE, KERNELS_IN_TURN, EVEN_ROWS),
-        *(label for labels in _COUNTED for label in labels.values()),
+        *(BY_ROWS, BY_KERNELS, EVEN_LANES, ROWS_IN_TURN),
+        *(one.name for one in (ONE_BY_ONE, SIDE_BY_SIDE, KERNELS_IN_TURN, EVEN_ROWS, *FEW_KERNELS.values())),
     }
 )
-LEAST_WORDS = 150  # of a program for one convolution with its ARITH and three engines; the least seen are 163
+LEAST_WORDS = 140  # of a program for one convolution with its ARITH and three engines; the least seen are 145
 POOLED = 8  # channels of a frame that a POOL takes
 POOLING = ("mean", "max_pool", "average_pool")
 
@@ -252,6 +250,13 @@ class LanePiece:
     first: int  # set of kernels
     sets: int
 
+    def meets(self, other: LanePiece) -> bool:
+        """Whether both write into some word of the bus for sure: the same rows, and channels that lie together."""
+        if not self.target == other.target == self.job.target:
+            return False
+        one, two = ((p.job.first + p.first * p.tiling.kernels, p.sets * p.tiling.kernels) for p in (self, other))
+        return meeting(self.target, one, two)
+
     @cached_property
     def cycles(self) -> int:
         """A lower bound: the longer of features and results."""
@@ -268,6 +273,22 @@ class Chains:
 
     layer: ConvLayer
     jobs: tuple[ChainJob, ...]
+    ways: tuple[Way, ...]
+
+    @classmethod
+    def of(cls, layer: ConvLayer, jobs: tuple[ChainJob, ...], draft: Context) -> Chains:
+        ways = [(ONE_BY_ONE, [[job.whole] for job in jobs]), *_ways(layer, draft, jobs)]
+        different = {tuple(tuple(map(id, group)) for group in way[1]): way for way in reversed(ways)}
+        least = partial(_least_cycles, layer, draft.facts.target, draft.facts.resident)
+        return cls(layer, jobs, tuple(Way(*way, least(way[1])) for way in reversed(different.values())))
+
+
+class Way(NamedTuple):
+    """The pieces of all chains, epoch by epoch, and cycles that no program of them is below."""
+
+    variant: Variant
+    groups: Groups
+    least_cycles: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,21 +323,43 @@ def _lanes(chains: Chains, draft: Context) -> Deciding:
         found = yield (Lanes(layer, [[piece] for piece in pieces], Drawn()),)
         if isinstance(found, Found):
             return found
-    ways = [(ONE_BY_ONE, [[job.whole] for job in jobs]), *_ways(layer, draft, jobs)]
-    least = partial(_least_cycles, draft.facts.target, draft.facts.resident)
-    rows = [(label, (Lanes(layer, groups, drawn),), least(groups)) for label, groups in ways]
+    copies = cycles_of((*draft.before, *draft.behind), draft.buffers, draft.facts.target)
+    rows = [(way.variant, (Lanes(layer, way.groups, drawn),), copies + way.least_cycles) for way in chains.ways]
     return (yield from cheapest_of(rows))
 
 
-def _least_cycles(target: Target, resident: bool, groups: Groups) -> float:
-    """Cycles that no program of these pieces is below: the longest piece of every epoch, or its kernels from where they
-    are meant to lie, and what starts it."""
+def _least_cycles(layer: ConvLayer, target: Target, resident: bool, groups: Groups) -> float:
+    """Cycles that no program of these pieces is below: of their units or of their kernels from where they are meant to
+    lie, and what starts the epochs."""
     machine = target.machine
     flash = 0.0 if resident else machine.flash_byte_cycles
     word = machine.timing.controller_word if target.programmed_by == CONTROLLER else 0.0
-    longest = (max(*(piece.cycles for piece in group), flash * sum(map(_kernel_bytes, group))) for group in groups)
-    pieces = sum(map(len, groups))
-    return sum(longest) + machine.timing.epoch * len(groups) + word * LEAST_WORDS * pieces
+    cycles = 0.0
+    for some in (apart for group in groups for apart in _apart(group)):
+        longest = _longest_of_epochs(layer, some)
+        fetched = flash * sum(map(_kernel_bytes, some))
+        cycles += max(sum(longest), fetched) + machine.timing.epoch * len(longest) + word * LEAST_WORDS * len(some)
+        if len(longest) == 1:  # its first kernels come before anything else
+            cycles += min(longest[0], fetched) / max(piece.sets * piece.tiling.passes for piece in some)
+    return cycles
+
+
+def _apart(group: Sequence[LanePiece]) -> list[list[LanePiece]]:
+    """Pieces that may share epochs: those of each job for itself, where all write into the same words."""
+    jobs = dict.fromkeys(piece.job for piece in group)
+    pairs = ((one, other) for one, other in combinations(group, 2) if one.job is not other.job)
+    if not all(one.meets(other) for one, other in pairs):
+        return [list(group)]
+    return [[piece for piece in group if piece.job is job] for job in jobs]
+
+
+def _longest_of_epochs(layer: ConvLayer, pieces: Sequence[LanePiece]) -> list[int]:
+    """Cycles of the longest piece of each epoch, if every epoch were full: there are no fewer, and none is shorter."""
+    units = min(piece.tiling.units for piece in pieces)
+    ariths = min(_ariths(layer, piece.job) for piece in pieces)
+    needed = {"CONVACC": units, "ARITH": ariths, "STRENG": units + 2}  # features, kernels of each unit, results
+    at_once = max(1, min(UNITS[kind] // count for kind, count in needed.items()))
+    return sorted((piece.cycles for piece in pieces), reverse=True)[::at_once]
 
 
 def _kernel_bytes(piece: LanePiece) -> float:
@@ -337,7 +380,7 @@ def _fetched_in_turn(layer: ConvLayer, draft: Context, job: ChainJob) -> list[La
     return [replace(job.whole, first=a, sets=b - a) for a, b in zip(starts, ends, strict=True)]
 
 
-def _ways(layer: ConvLayer, context: Context, jobs: Sequence[ChainJob]) -> Iterator[tuple[str, Groups]]:
+def _ways(layer: ConvLayer, context: Context, jobs: Sequence[ChainJob]) -> Iterator[tuple[Variant, Groups]]:
     if "lanes" in context.facts.without or not 0 < len(jobs) <= MOST_LANE_JOBS:
         return
     whole = [job.whole for job in jobs]
@@ -353,15 +396,18 @@ def _ways(layer: ConvLayer, context: Context, jobs: Sequence[ChainJob]) -> Itera
     if counts and any(job.count > 2 * longest_run(layer.trust) for job in jobs):
         yield KERNELS_IN_TURN, [group for job in jobs for group in _kernels_in_turn(layer, job)]
     for lanes in counts if len(jobs) > 1 else ():
-        yield EVEN_LANES[lanes], _evenly(layer, jobs, lanes)
+        yield Variant(EVEN_LANES, lanes), _evenly(layer, jobs, lanes)
         rows = [_cut(job, layer, lanes, lanes, True) for job in jobs]
         if any(len(pieces) > 1 for pieces in rows):
-            yield ROWS_IN_TURN[lanes], rows
+            yield Variant(ROWS_IN_TURN, lanes), rows
     for lanes in counts:
         for by_rows in (False, True):
             cut = [_cut(job, layer, lanes, _share(job, cycles, lanes), by_rows) for job in jobs]
             if any(len(pieces) > 1 for pieces in cut):
-                yield (BY_ROWS if by_rows else BY_KERNELS)[lanes], [[piece for pieces in cut for piece in pieces]]
+                yield (
+                    Variant(BY_ROWS if by_rows else BY_KERNELS, lanes),
+                    [[piece for pieces in cut for piece in pieces]],
+                )
     together = rows_together(layer, context.graph)
     if together > 1 and UNITS["ARITH"] >= 2 * ariths:
         even = [_cut(job, layer, 2, _share(job, cycles, 2), True, together) for job in jobs]
@@ -369,14 +415,14 @@ def _ways(layer: ConvLayer, context: Context, jobs: Sequence[ChainJob]) -> Itera
             yield EVEN_ROWS, [[piece for pieces in even for piece in pieces]]
 
 
-def _few_kernels(layer: ConvLayer, jobs: Sequence[ChainJob]) -> Iterator[tuple[str, Groups]]:
+def _few_kernels(layer: ConvLayer, jobs: Sequence[ChainJob]) -> Iterator[tuple[Variant, Groups]]:
     """Frames that a POOL behind the convolution could take: slower, unless it follows in the same epoch."""
     if max(job.tiling.kernels for job in jobs) <= POOLED or any(job.count % POOLED for job in jobs):
         return
-    for lanes, label in FEW_KERNELS.items():
+    for lanes, variant in FEW_KERNELS.items():
         found = [_pooled(layer, job, lanes) for job in jobs]
         if all(found):
-            yield label, [[piece for pieces in found for piece in pieces]]
+            yield variant, [[piece for pieces in found for piece in pieces]]
 
 
 def _pooled(layer: ConvLayer, job: ChainJob, lanes: int) -> list[LanePiece]:

@@ -58,6 +58,7 @@ from atonc.compiler.plan.task import Purpose, TaskGroup
 from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.select.enumerate import Pieces, Steps
 from atonc.compiler.select.rules import CONV_LINES, CONV_MODE, CONV_PADDING, CONV_ROWS
+from atonc.compiler.select.variants import Variant
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.safety.evidence.trust import gaps_trusted
 
@@ -316,7 +317,7 @@ class OneMoreRowCopied:
 class WholeLines:
     """How windows of 3x3 move over whole lines, and their padding: at top and left, at bottom and right."""
 
-    label: str
+    name: str
     stride: int
     before: int
     behind: int
@@ -326,14 +327,18 @@ class WholeLines:
         return (size + self.before + self.behind - WINDOW) // self.stride + 1
 
 
-WITH_A_RING = WholeLines("windows with a ring", 1, 1, 1)
-WITH_A_STRIDE = WholeLines("windows with stride 2", 2, 0, 1)
+WITH_A_RING = WholeLines("ring of", 1, 1, 1)
+WITH_A_STRIDE = WholeLines("stride on", 2, 0, 1)
 
 
 @dataclass(frozen=True)
 class Ringed:
     lines: WholeLines
     shifted: bool  # on code + 128
+
+    @property
+    def variant(self) -> Variant:
+        return Variant(f"{self.lines.name} {'shifted codes' if self.shifted else 'codes'}")
 
     def prepare(self, layer: ConvLayer, draft: Context) -> ConvLayer:
         around = _on_whole_lines(layer, self._needed(layer), self.shifted, draft)

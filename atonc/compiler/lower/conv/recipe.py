@@ -60,6 +60,7 @@ from atonc.compiler.plan.task import Purpose, TaskGroup
 from atonc.compiler.select.enumerate import AS_IT_IS, Deciding, Found, Steps, best, cheapest, enumerated, first, only
 from atonc.compiler.select.form import Form, RefusedForm
 from atonc.compiler.select.rules import CONV_LINES, CONV_MODE, CONV_PADDING
+from atonc.compiler.select.variants import Variant
 from atonc.machine.base.reasons import Rule
 from atonc.machine.hw.limits import MAX_CHAIN, READ_ALIGNMENT
 
@@ -67,9 +68,8 @@ WIDE = 256  # pixels: narrower pictures fit, whatever else is refused
 STRIPS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 ABOUT_LINES = (CONV_PADDING, CONV_LINES)
 MANY_TAPS = 16
-ON_A_COPY, AS_STORED = "on a copy of the features without zero point", "on the features as stored"
-SUBTRACTED, STORED = "the zero point subtracted by the units", "the zero point around the picture in memory"
-FEATURES = {"on codes as stored": False, "on code + 128": True}
+ON_A_COPY, AS_STORED = Variant("copied without zero"), Variant("stored")
+SUBTRACTED, STORED = Variant("zero by units"), Variant("zero in memory")
 
 
 @recipe("conv", "dense")
@@ -163,16 +163,16 @@ def _picture(layer: ConvLayer, draft: Context) -> Deciding:
     banded = (yield (Bands(count, either=_lies_outside(layer, draft)),)) if count > 1 else whole
     if banded is whole or isinstance(banded, RefusedForm):
         return whole
-    return best([("bands of rows", banded), ("all rows at once", whole)])[1]
+    return best([(Variant("bands"), banded), (Variant("all rows"), whole)])[1]
 
 
 def _ringed(layer: ConvLayer) -> Deciding:
     if layer.weights.shape[1:3] == (1, 1):
         raise Refusal(CONV_MODE, "a kernel of 1x1", "larger ones", "read it as it is")
     lines = [WITH_A_RING, *([WITH_A_STRIDE] if layer.stride == (2, 2) and layer.dilation == (1, 1) else [])]
-    features = [(name, shifted) for name, shifted in FEATURES.items() if not (shifted and layer.features_shifted)]
-    rows = product(lines, features)
-    return (yield from cheapest((f"{one.label} {name}", (Ringed(one, shifted),)) for one, (name, shifted) in rows))
+    shifts = (False,) if layer.features_shifted else (False, True)
+    rows = (Ringed(one, shifted) for one, shifted in product(lines, shifts))
+    return (yield from cheapest((row.variant, (row,)) for row in rows))
 
 
 def _bands(form: Form, draft: Context) -> int:
@@ -197,7 +197,7 @@ def _lies_outside(layer: ConvLayer, draft: Context) -> bool:
 def features_of_bands(subject: ConvLayer | Band, draft: Context) -> Deciding | None:
     if not isinstance(subject, Band):
         return None
-    return cheapest([("features as stored", (OfBand(),)), ("on a copy of its rows", (OfBand(), CopiedRows()))])
+    return cheapest([(Variant("stored features"), (OfBand(),)), (Variant("copied rows"), (OfBand(), CopiedRows()))])
 
 
 # --------------------------------------------------------------------------------------------------------- features

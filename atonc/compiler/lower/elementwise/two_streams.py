@@ -33,6 +33,7 @@ from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.select.enumerate import Drawing, cheapest, chosen
 from atonc.compiler.select.rules import BROADCAST
+from atonc.compiler.select.variants import Variant
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import UnitConfig
 from atonc.machine.hw.limits import MOST_READERS, READ_ALIGNMENT, UNITS
@@ -155,7 +156,7 @@ def operand_codes(operand: Operand, op: Op, context: Context, values: Mapping[st
     return np.broadcast_to(found if operand.table is None else looked_up(operand.table, found), shape)
 
 
-AS_STORED, IN_A_ROW = "the vector as it is stored", "the vector several times in a row"
+AS_STORED, IN_A_ROW = Variant("stored vector"), Variant("repeated vector")
 
 
 def turns_in_a_row(operand: Operand, context: Context) -> int:

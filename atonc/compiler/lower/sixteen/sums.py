@@ -89,14 +89,15 @@ from atonc.compiler.select.rules import (
     WIDE_CODES,
     WIDE_SUMS,
 )
+from atonc.compiler.select.variants import Variant
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.limits import MOST_OUT_SHIFT, SUM_LIMIT, UNITS
 from atonc.machine.hw.safety.evidence.epochs import WHOLE
 from atonc.machine.hw.units.arith import ROWS
 
-ONE_PASS, TWO_PASSES = "codes of fewer bits in one pass", "high and low bytes"
-ONE_EPOCH, TWO_LAYERS = "both halves in one epoch", "a layer for each half"
+ONE_PASS, TWO_PASSES = Variant("one pass"), Variant("two passes")
+ONE_EPOCH, TWO_LAYERS = Variant("one epoch"), Variant("two layers")
 KERNELS = (24, 16, 12, 8, 6, 4, 2, 1)  # of a frame, the same in both units
 BYTE = 8  # bits
 _MOST_WEIGHT = 8  # u and v: beyond, halves are too coarse to be worth it
@@ -147,7 +148,7 @@ def epochs(subject: ConvLayer | TwoHalfLayers, draft: Context) -> Deciding | Non
 
 
 def _epochs(halves: TwoHalfLayers) -> Deciding:
-    rows: list[tuple[str, Steps]] = [(TWO_LAYERS, (ALayerForEach(),))]
+    rows: list[tuple[Variant, Steps]] = [(TWO_LAYERS, (ALayerForEach(),))]
     if halves.whole.op.kind != "transpose_conv":
         rows.append((ONE_EPOCH, (Drawing(partial(_in_one_epoch, halves)),)))
     offers, refused = yield from tried(rows)

@@ -23,7 +23,7 @@ def _quicker(candidate: Candidate, near: set[str]) -> Iterator[tuple[str, str]]:
     """Operators with weights in RAM, and the form that then takes the fewest cycles."""
     for op, form in candidate.mapped.forms.items():
         if not near.isdisjoint(use.buffer for task in tasks_of(form.groups) for use in task.engines.values()):
-            cycles = {label: other.near_cycles for label, other in reversed(list(same_bits(form, op)))}
-            label = min(cycles, key=lambda one: cycles[one], default="")
-            if label and cycles[label] < form.near_cycles:
-                yield op, label
+            cycles = {str(variant): other.near_cycles for variant, other in reversed(list(same_bits(form, op)))}
+            variant = min(cycles, key=lambda one: cycles[one], default="")
+            if variant and cycles[variant] < form.near_cycles:
+                yield op, variant

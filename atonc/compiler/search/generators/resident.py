@@ -20,6 +20,7 @@ from atonc.compiler.search.log import Proposal
 from atonc.compiler.search.weights import Weights, in_flash, moved
 from atonc.machine.base.spans import Span
 from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.limits import ALIGNED
 from atonc.machine.hw.machine import secure
 from atonc.machine.hw.safety.evidence import GradedForm, reader_forms
 from atonc.machine.hw.safety.view import EpochView, SafetyContext
@@ -103,6 +104,7 @@ class Prices:
         self.target, self.machine = target, target.machine
         self.epochs = {step.number: target.with_words(step.epoch) for step in program.steps if step.epoch is not None}
         self._known: dict[tuple[str, str], bool] = {}  # by weights and kind of memory
+        self._moved: dict[tuple[str, int, tuple[int, int]], tuple[Epoch, int]] = {}  # what a reader takes with a copy
 
     def bound(self, weights: Weights) -> float:
         """No set of others makes these save more: as many cycles as their epochs take."""
@@ -130,10 +132,18 @@ class Prices:
             self.epochs[number] = moved(self.epochs[number], weights, number, address)
 
     def saved(self, weights: Weights, address: int) -> float:
-        return sum(
-            self._cycles(self.epochs[number]) - self._cycles(moved(self.epochs[number], weights, number, address))
-            for number in weights.readers
-        )
+        before = sum(self._cycles(self.epochs[number]) for number in weights.readers)
+        return before - sum(self._with_copy(weights, number, address) for number in weights.readers)
+
+    def _with_copy(self, weights: Weights, number: int, address: int) -> int:
+        """All places of one bank that are aligned alike cost alike."""
+        banks = [self.machine.memory_at(place) for place in (address, address + weights.size_bytes - 1)]
+        alike = (banks[0].base, address % ALIGNED) if banks[0] and banks[0] == banks[1] else (address, 0)
+        key, epoch = (weights.name, number, alike), self.epochs[number]
+        known = self._moved.get(key)
+        if known is None or known[0] is not epoch:
+            known = self._moved[key] = epoch, self._cycles(moved(epoch, weights, number, address))
+        return known[1]
 
     def _trusted(self, weights: Weights, address: int) -> bool:
         """Whether kernels may come from there: only forms that the move brings count."""

@@ -1,0 +1,68 @@
+"""Variants of an operator, as values. Decisions store their text; users read their label."""
+
+from __future__ import annotations
+
+from atonc.machine.base.frozen import dataclass
+
+LABELS = {
+    # convolutions: chains of units
+    "chains in turn": "one chain after the other",
+    "chains beside": "chains side by side",
+    "rows beside": "{} lanes of rows",
+    "kernels beside": "{} lanes of kernels",
+    "even beside": "{} lanes for as many jobs at a time as end together",
+    "rows in turn": "{} lanes of rows, one chain after the other",
+    "kernels in turn": "2 lanes of kernels, as many at a time as published writers have",
+    "pooled rows beside": "2 lanes of rows that are pooled together",
+    "pooled kernels": "eight kernels a frame",
+    "pooled kernels beside": "{} lanes of eight kernels a frame",
+    # and of blocks of channels
+    "slices": "slices of channels",
+    "even slices": "{} slices of channels that end together",
+    "pooled bands": "two bands of rows that are pooled together",
+    # groups of channels with a shift of their own
+    "few shifts": "as few shifts as rounding allows",
+    "many shifts": "a shift for every group of channels that it mends",
+    "shifts of words": "as few shifts as rounding allows, for whole words of channels",
+    "anywhere": "groups of channels that begin anywhere",
+    # pictures and features
+    "bands": "bands of rows",
+    "all rows": "all rows at once",
+    "stored features": "features as stored",
+    "copied rows": "on a copy of its rows",
+    "stored": "on the features as stored",
+    "copied without zero": "on a copy of the features without zero point",
+    "zero by units": "the zero point subtracted by the units",
+    "zero in memory": "the zero point around the picture in memory",
+    "ring of codes": "windows with a ring on codes as stored",
+    "ring of shifted codes": "windows with a ring on code + 128",
+    "stride on codes": "windows with stride 2 on codes as stored",
+    "stride on shifted codes": "windows with stride 2 on code + 128",
+    "channel slices": "{} slices of channels",
+    # 16 bits
+    "one pass": "codes of fewer bits in one pass",
+    "two passes": "high and low bytes",
+    "one epoch": "both halves in one epoch",
+    "two layers": "a layer for each half",
+    # sums of two tensors
+    "stored vector": "the vector as it is stored",
+    "repeated vector": "the vector several times in a row",
+}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A row of a table of choices: its name, how many pieces it makes, and the variant that it is a part of."""
+
+    name: str
+    count: int = 0
+    within: str = ""
+
+    def __str__(self) -> str:
+        return self.name + (f" {self.count}" if self.count else "") + (f" within {self.within}" if self.within else "")
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        label = LABELS[self.name].format(self.count)
+        return f"{label}, {LABELS[self.within]}" if self.within else label
