@@ -129,7 +129,7 @@ def test_a_compilation_has_one_machine() -> None:
     compiled = compile_canonical(graph, graph, SLOW_FLASH, memories(PLAIN))
     machine = compiled.target.machine
     assert machine.clocks.flash_mb_per_s == 99
-    assert compiled.memory.machine is compiled.mapped.context.machine is machine
+    assert compiled.memory.machine is compiled.mapped.context.facts.target.machine is machine
     forms = compiled.mapped.forms.values()
     assert all(one.target is compiled.target for form in forms for one in (form, *(o.form for o in form.alternatives)))
     assert target_of(SLOW_FLASH).machine is machine  # and what follows from it is remembered

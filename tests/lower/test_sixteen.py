@@ -246,7 +246,7 @@ def test_operators_that_round_nothing(name: str) -> None:
 
 
 def test_a_mean_keeps_to_divisors_that_were_seen() -> None:
-    """Of 33 pixels: 2^20 / 33 is more than any published POOL multiplies by."""
+    """2^20 / 33 pixels is more than any published POOL multiplies by."""
     graph = elementwise("mean", wide("x", (1, 3, 11, 16)), wide("z", (1, 16), 0.3e-4), axes=(1, 2))
     compiled = compile_graph(graph, Options(silicon="seen"))
     assert not compiled.mapped.reasons

@@ -21,7 +21,6 @@ from atonc.compiler.plan.types import Buffer, BufferKind, taller_buffer
 from atonc.compiler.schedule.spacers import spaced
 from atonc.compiler.select.form import Alternative, Form, Refusal, RefusedForm, Semantics, without_evidence
 from atonc.compiler.select.rules import COARSE
-from atonc.machine.hw.machine import Machine
 
 WHOLE_RANGE, WIDE_RANGE = 255.0, 65535.0  # codes of 8 and 16 bits: no two are further apart
 
@@ -115,16 +114,8 @@ class Context:
         return self.facts.numerics
 
     @property
-    def machine(self) -> Machine:
-        return self.facts.target.machine
-
-    @property
     def room(self) -> NpuRamBudget:
         return self.facts.room
-
-    @property
-    def shifted(self) -> frozenset[str]:
-        return self.facts.shifted
 
     def tensor(self, name: str) -> Tensor:
         return self.graph.tensors[name]
@@ -141,7 +132,7 @@ class Context:
             elif name in self.graph.outputs:
                 kind = BufferKind.OUTPUT
             size = tensor.elements * item_bytes(tensor)
-            offset = 128 if kind == BufferKind.ACTIVATION and name in self.shifted else 0
+            offset = 128 if kind == BufferKind.ACTIVATION and name in self.facts.shifted else 0
             self.buffers[name] = Buffer(name, size, kind, name, offset, coarse=self.coarse.get(name))
         return name
 
@@ -151,11 +142,9 @@ class Context:
         user_allocated = self.facts.user_allocated
         if not user_allocated or output not in edges:
             return True
-        sharing = {name for name in edges if name != output and self._owner(name) == self._owner(source)}
+        owner = root(source, self.aliases)
+        sharing = {name for name in edges if name != output and root(name, self.aliases) == owner}
         return not sharing or not user_allocated & {output, *sharing}
-
-    def _owner(self, name: str) -> str:
-        return root(name, self.aliases)
 
     def alias(self, output: str, source: str) -> None:
         """The output is the same bytes as the source: no movement, one memory."""

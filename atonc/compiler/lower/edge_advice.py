@@ -7,8 +7,6 @@ from atonc.compiler.ir import Graph, Op
 _AT_THE_END, _AT_THE_START = ("softmax", "log_softmax", "dequantize"), ("quantize",)
 # what may stand between such an operator and the outputs or inputs of the model
 _BETWEEN = ("reshape", "squeeze", "expand_dims", "flatten", "identity", "transpose", "dequantize", "cast")
-
-
 _OF_FLOATS = "quantise the operators {} it as well, so that no floats are needed here"
 _INSIDE = {
     "softmax": "keep it small: its values are needed inside the model, so it cannot be cut off",

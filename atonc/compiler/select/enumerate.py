@@ -91,7 +91,7 @@ class Later:
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """A row whose tasks a function makes."""
+    """A row whose tasks a function makes: nothing else is decided about it."""
 
     draw: Draw
 

@@ -22,7 +22,7 @@ from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.arithmetic import looked_up
 from atonc.compiler.lower.units.arith import FULL_RANGE, Array, clip_unit
 from atonc.compiler.lower.units.views import StridedView, row
-from atonc.compiler.lower.units.wiring import Wiring, origin_of, pack, parts, through
+from atonc.compiler.lower.units.wiring import Wiring, origin_of, pack, parts, passed
 from atonc.compiler.ops.values import Arg
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.evidence import untrusted_unit
@@ -207,7 +207,7 @@ def _parts(op: Op, context: Context, operands: tuple[Operand, Operand], wire: Wi
         return wire(epoch, lambda n: epoch.read(operands[n].buffer, operands[n].reader(*cut)))
 
     def build(cut: tuple[int, int], epoch: TaskBuilder) -> None:
-        stream = through(epoch, wired(cut, epoch), after)
+        stream = passed(epoch, wired(cut, epoch), after)
         epoch.write(stream, target, row(cut[1], cut[0], write=True))
 
     whole = TaskBuilder((), "")  # what one part takes

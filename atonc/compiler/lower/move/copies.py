@@ -384,15 +384,6 @@ def identity_pad(
     sizes = {"feature_bytes": 1, "out_bytes": 1, "line_elements": width * batch, "height": height}
     crops = {"crop_right": crop_end(width, batch), "crop_bottom": crop_end(height)}
     frame = {"frame_top": top, "frame_left": left * batch, "frame_bottom": bottom, "frame_right": right * batch}
-    settings: dict[str, Any] = {
-        **sums,
-        **kernel,
-        **sizes,
-        **crops,
-        **frame,
-        "frame_value": code,
-        "in_shift": 0,
-        "out_shift": 0,
-    }
-    config = ConvaccConfig(**settings)
+    settings: dict[str, Any] = {**sums, **kernel, **sizes, **crops, **frame, "frame_value": code}
+    config = ConvaccConfig(**settings, in_shift=0, out_shift=0)
     return config, bytes(int(i == j) for i in range(batch) for j in range(batch))

@@ -25,7 +25,7 @@ from atonc.compiler.lower.move.copies import (
 from atonc.compiler.lower.registry import Refusal, recipe, recipe_for
 from atonc.compiler.lower.units.arith import affine_unit, clip_unit
 from atonc.compiler.lower.units.views import StridedView
-from atonc.compiler.lower.units.wiring import Wiring, pack, placeable
+from atonc.compiler.lower.units.wiring import Wiring, pack, placed_recipe
 from atonc.compiler.ops.movement import border
 from atonc.compiler.ops.values import to_codes
 from atonc.compiler.plan.task import TaskGroup
@@ -57,8 +57,7 @@ def _moved(op: Op, context: Context, pairs: list[tuple[StridedView, StridedView]
     return copy(context, [Move(a, b, change) for a, b in pairs], op.origin, f"{op.kind} {op.name}")
 
 
-@recipe("reshape", "squeeze", "expand_dims", "flatten", "identity")
-@placeable
+@placed_recipe("reshape", "squeeze", "expand_dims", "flatten", "identity")
 def lower_reshape(op: Op, context: Context) -> list[TaskGroup]:
     """Memory holds the flat order, so the shape may change without a move."""
     source, target = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
@@ -81,8 +80,7 @@ def _pieces(op: Op, whole: StridedView, rank: int, tensors: Iterable[Tensor]) ->
         start += size
 
 
-@recipe("concat", "pack")
-@placeable
+@placed_recipe("concat", "pack")
 def lower_concat(op: Op, context: Context) -> list[TaskGroup]:
     target, sources = context.tensor(op.outputs[0]), [context.tensor(name) for name in op.inputs]
     moves: list[Move] = []
@@ -106,8 +104,7 @@ def _constant_codes(source: Tensor, target: Tensor) -> Array:
     return to_codes((source.data.astype(np.float64) - source.zero_point) * source.scale / target.scale, target)
 
 
-@recipe("split", "unpack")
-@placeable
+@placed_recipe("split", "unpack")
 def lower_split(op: Op, context: Context) -> list[TaskGroup]:
     source, targets = context.tensor(op.inputs[0]), [context.tensor(name) for name in op.outputs]
     parts = _pieces(op, view_of(context, op.inputs[0]), len(source.shape), targets)
@@ -118,8 +115,7 @@ def lower_split(op: Op, context: Context) -> list[TaskGroup]:
     return copy(context, moves, op.origin, f"{op.kind} {op.name}")
 
 
-@recipe("slice")
-@placeable
+@placed_recipe("slice")
 def lower_slice(op: Op, context: Context) -> list[TaskGroup]:
     part = view_of(context, op.inputs[0])
     shape = context.tensor(op.inputs[0]).shape
@@ -129,15 +125,13 @@ def lower_slice(op: Op, context: Context) -> list[TaskGroup]:
     return _moved(op, context, [(part, view_of(context, op.outputs[0], part.shape[: len(shape)]))])
 
 
-@recipe("transpose")
-@placeable
+@placed_recipe("transpose")
 def lower_transpose(op: Op, context: Context) -> list[TaskGroup]:
     source = view_of(context, op.inputs[0])
     return _moved(op, context, [(source.transpose(tuple(op.attrs["perm"])), view_of(context, op.outputs[0]))])
 
 
-@recipe("reverse")
-@placeable
+@placed_recipe("reverse")
 def lower_reverse(op: Op, context: Context) -> list[TaskGroup]:
     source = view_of(context, op.inputs[0])
     shape = context.tensor(op.inputs[0]).shape
@@ -146,8 +140,7 @@ def lower_reverse(op: Op, context: Context) -> list[TaskGroup]:
     return _moved(op, context, [(source, view_of(context, op.outputs[0]))])
 
 
-@recipe("tile", "expand")
-@placeable
+@placed_recipe("tile", "expand")
 def lower_tile(op: Op, context: Context) -> list[TaskGroup]:
     shape, wanted = context.tensor(op.inputs[0]).shape, context.tensor(op.outputs[0]).shape
     padded = (1,) * (len(wanted) - len(shape)) + shape
@@ -159,8 +152,7 @@ def lower_tile(op: Op, context: Context) -> list[TaskGroup]:
     return _moved(op, context, [(source, target)])
 
 
-@recipe("gather")
-@placeable
+@placed_recipe("gather")
 def lower_gather(op: Op, context: Context) -> list[TaskGroup]:
     """Constant indices in runs of even steps become slices."""
     indices = context.tensor(op.inputs[1])
@@ -189,8 +181,7 @@ def runs(indices: list[int]) -> Iterator[tuple[int, int, int]]:
         at += count
 
 
-@recipe("space_to_depth", "depth_to_space")
-@placeable
+@placed_recipe("space_to_depth", "depth_to_space")
 def lower_blocks(op: Op, context: Context) -> list[TaskGroup]:
     """Blocks of pixels become channels, or the other way round."""
     if op.attrs.get("layout", "NHWC") != "NHWC":
@@ -222,8 +213,7 @@ def _blocks(
         yield found
 
 
-@recipe("batch_to_space")
-@placeable
+@placed_recipe("batch_to_space")
 def lower_batch_to_space(op: Op, context: Context) -> list[TaskGroup]:
     """For every place in a block, one batch goes to every block-th pixel."""
     small, large = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
@@ -239,8 +229,7 @@ def lower_batch_to_space(op: Op, context: Context) -> list[TaskGroup]:
     return _moved(op, context, pairs)
 
 
-@recipe("space_to_batch")
-@placeable
+@placed_recipe("space_to_batch")
 def lower_space_to_batch(op: Op, context: Context) -> list[TaskGroup]:
     """For every place in a block, every block-th pixel goes to one batch; padding is filled first."""
     large, small = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
@@ -278,8 +267,7 @@ def _around(goal: StridedView, inside: list[tuple[int, int]]) -> Iterator[Stride
         goal = goal.cut(axis, first, count)
 
 
-@recipe("pad")
-@placeable
+@placed_recipe("pad")
 def lower_pad(op: Op, context: Context) -> list[TaskGroup]:
     """The inside is copied; constant borders are filled beside it, others copied from it axis by axis."""
     source, target = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import product
 from math import gcd, prod
 
-from atonc.compiler.ir import Op, Tensor
+from atonc.compiler.ir import Op
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.move.copies import Move, Units, borders, copy, identity_pad, inside, pad_view, wirings
 from atonc.compiler.lower.move.recipe import change_between
@@ -30,12 +30,12 @@ from atonc.compiler.lower.pool.means import (
     mean_line,
     parts_of,
 )
-from atonc.compiler.lower.registry import Refusal, recipe
+from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics import operators as meaning
 from atonc.compiler.lower.units.arith import BEYOND, LARGER, add_streams
 from atonc.compiler.lower.units.pool import MOST_HEIGHT, channel_groups, windows_unit
 from atonc.compiler.lower.units.views import EnginePort, StridedView, all_trusted, walk, walk_as, walk_together
-from atonc.compiler.lower.units.wiring import End, Wiring, aligned_pieces, computable, pack
+from atonc.compiler.lower.units.wiring import End, Wiring, aligned_pieces, codes_recipe, pack
 from atonc.compiler.ops.conv import Geometry, pair
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.flow import EachWindow, TaskFlow, Unfollowing
@@ -63,7 +63,6 @@ from atonc.machine.hw.safety.evidence import Trust
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
 Shape = tuple[int, ...]
-Ends = tuple[Tensor, Tensor]  # what comes in and what goes out
 Scratch = Callable[[tuple[int, ...]], StridedView]
 Stage = tuple[int, int]  # window and stride
 Pads = tuple[int, int, int, int]  # top, left, bottom, right
@@ -318,8 +317,7 @@ def geometry_of(op: Op) -> Geometry:
     return geometry
 
 
-@recipe("max_pool")
-@computable
+@codes_recipe("max_pool")
 def lower_max_pool(op: Op, context: Context) -> list[TaskGroup]:
     name, geometry = _smaller(op, context, geometry_of(op))
     source, target = picture_of(context, name), picture_of(context, op.outputs[0])
@@ -484,8 +482,7 @@ def _columns(picture: StridedView) -> StridedView:
     return StridedView(picture.buffer, (1, height, width * channels), (0, picture.strides[0], 1), picture.offset)
 
 
-@recipe("average_pool")
-@computable
+@codes_recipe("average_pool")
 def lower_average_pool(op: Op, context: Context) -> list[TaskGroup]:
     geometry = geometry_of(op)
     source, target = picture_of(context, op.inputs[0]), picture_of(context, op.outputs[0])
@@ -560,8 +557,7 @@ def _window_means(
         yield Means(near.buffer, far.buffer, kept, window, batch, area or pixels, line, *offsets)
 
 
-@recipe("mean", "sum")
-@computable
+@codes_recipe("mean", "sum")
 def lower_mean(op: Op, context: Context) -> list[TaskGroup]:
     """Over any axes that are at most two stretches of neighbours."""
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
@@ -603,8 +599,7 @@ def _stretches(shape: Shape, axes: set[int]) -> tuple[tuple[Kept, ...], tuple[Lo
     return kept, reduced or ((1, 1),), channels
 
 
-@recipe("reduce_max")
-@computable
+@codes_recipe("reduce_max")
 def lower_reduce_max(op: Op, context: Context) -> list[TaskGroup]:
     """Over height and width: the maximum of one window."""
     shape = context.tensor(op.inputs[0]).shape

@@ -32,11 +32,11 @@ from atonc.compiler.lower.conv.chains import FeatureMode, Outline, chain_configs
 from atonc.compiler.lower.conv.engines import feature_engine, kernel_engine, output_engine, requantise
 from atonc.compiler.lower.conv.requantise import SHIFT_CODES, Requantisation, requantisation
 from atonc.compiler.lower.move.copies import Move, Units, fill, wirings
-from atonc.compiler.lower.registry import Refusal, recipe
+from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.operators import multiplied
 from atonc.compiler.lower.units.arith import Affine, affine_unit
 from atonc.compiler.lower.units.views import StridedView
-from atonc.compiler.lower.units.wiring import Wiring, pack, placeable, require_codes
+from atonc.compiler.lower.units.wiring import Wiring, pack, placed_recipe, require_codes
 from atonc.compiler.ops.rounding import lift, rounding_of
 from atonc.compiler.plan import streams
 from atonc.compiler.plan.build import TaskBuilder
@@ -244,8 +244,7 @@ def _filled(target: StridedView, code: int, source: str, context: Context) -> li
     return fill(context, target, code, source, context.buffers[source].size_bytes)
 
 
-@recipe("matmul")
-@placeable
+@placed_recipe("matmul")
 def lower_matmul(op: Op, context: Context) -> list[TaskGroup]:
     if ATTENTION not in context.facts.asked:
         seen = "a product of two activations: its kernels would be read from RAM"

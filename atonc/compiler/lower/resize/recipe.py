@@ -28,7 +28,7 @@ from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.move.copies import Move, Units, copy, pad_view, wirings
 from atonc.compiler.lower.move.recipe import change_between, runs, view_of
-from atonc.compiler.lower.registry import Refusal, recipe
+from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.operators import along
 from atonc.compiler.lower.units.arith import (
     WIDE_ERROR,
@@ -40,7 +40,7 @@ from atonc.compiler.lower.units.arith import (
     product_unit,
 )
 from atonc.compiler.lower.units.views import EnginePort, StridedView, all_trusted, walk_together
-from atonc.compiler.lower.units.wiring import End, Wiring, aligned_pieces, computable, pack, placeable
+from atonc.compiler.lower.units.wiring import End, Wiring, aligned_pieces, codes_recipe, pack, placed_recipe
 from atonc.compiler.ops.movement import nearest_index, source_positions
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.rules import RESIZE_LINEAR
@@ -112,8 +112,7 @@ def _even(places: list[tuple[int, int]], weight: int, gap: int) -> list[ResizePi
     return found
 
 
-@recipe("resize_linear")
-@computable
+@codes_recipe("resize_linear")
 def lower_linear(op: Op, context: Context) -> list[TaskGroup]:
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     _check(op, x, y)
@@ -268,8 +267,7 @@ def _widening(piece: ResizePiece) -> tuple[Units, Units]:
 _MOST_COPIES = 10  # of one pass; beyond, one axis after the other
 
 
-@recipe("resize_nearest")
-@placeable
+@placed_recipe("resize_nearest")
 def lower_nearest(op: Op, context: Context) -> list[TaskGroup]:
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     if len(x.shape) != len(y.shape):

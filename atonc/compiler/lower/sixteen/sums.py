@@ -62,6 +62,7 @@ from atonc.compiler.lower.sixteen.streams import (
     require_centred,
     through,
 )
+from atonc.compiler.lower.units.wiring import passed
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.coarse import CoarseCodes
 from atonc.compiler.plan.policy import WIDE_STEP
@@ -257,9 +258,8 @@ def _unit(needed: Real) -> int:
     found = 1 << max(0, ceil(log2(max(float(needed.max(initial=0.0)), 1.0) / HIGHEST)))
     if not found <= _MOST_WEIGHT:
         seen = f"a half of the sums reaches {found} times the codes of the output"
-        raise Refusal(
-            WIDE_SUMS, seen, f"{_MOST_WEIGHT} times", "check the scales: the output's is too small for its sums"
-        )
+        remedy = "check the scales: the output's is too small for its sums"
+        raise Refusal(WIDE_SUMS, seen, f"{_MOST_WEIGHT} times", remedy)
     return found
 
 
@@ -313,13 +313,11 @@ def _in_one_epoch(halves: TwoHalfLayers, draft: Context) -> list[TaskGroup]:
     b = TaskBuilder(layer.origin, f"conv {layer.op.outputs[0]}")
     shifts = rule.out_shift, rule.out_shift + BYTE
     tails = [unit.add(b, draft, shift) for unit, shift in zip(units, shifts, strict=True)]
-    stream, out = b.unit(SUM, *tails), layer.out
+    summed_up, out = b.unit(SUM, *tails), layer.out
     back = [*rule.units(0, layer.outputs, kernels, out.height * out.width), *map(move_unit, limits.moves)]
     if 1 + len(back) > UNITS["ARITH"]:
         raise Refusal(CONV_MODE, f"{1 + len(back)} ARITHs", f"{UNITS['ARITH']}", "join the halves in a second epoch")
-    for unit in back:
-        stream = b.unit(unit, stream)
-    b.write(stream, layer.target, output_engine(out, kernels, 0, layer.outputs // kernels))
+    b.write(passed(b, summed_up, back), layer.target, output_engine(out, kernels, 0, layer.outputs // kernels))
     sums = tuple(unit.sums(shift) for unit, shift in zip(units, shifts, strict=True))
     draft.explain(layer.op, PairOfHalves(sums, rule, limits, draft.tensor(layer.op.outputs[0]).shape), error)
     return [b.alone()]

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.context import Context
-from atonc.compiler.lower.registry import Recipe, Refusal
+from atonc.compiler.lower.registry import Recipe, Refusal, recipe
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.flow import TaskFlow
 from atonc.compiler.plan.policy import WORTH_CUTTING
-from atonc.compiler.plan.task import Purpose, TaskGroup
+from atonc.compiler.plan.task import EngineUse, Purpose, TaskGroup
 from atonc.compiler.schedule.pack import packed
 from atonc.compiler.select.rules import INT8_CODES, PLACE_ALIGNED, RASTER
 from atonc.machine.base.frozen import dataclass
@@ -45,7 +45,7 @@ class Wiring:
 
         def build(b: TaskBuilder) -> None:
             streams = [b.read(end.buffer, end.engine) for end in near]
-            streams = [through(b, stream, end.units) for stream, end in zip(streams, near, strict=True)]
+            streams = [passed(b, stream, end.units) for stream, end in zip(streams, near, strict=True)]
             for unit in units:
                 streams = [b.unit(unit, *streams)]
             b.write(streams[0], far.buffer, far.engine)
@@ -58,7 +58,7 @@ def origin_of(op: Op) -> tuple[str, ...]:
     return op.origin or (op.name,)
 
 
-def through(builder: TaskBuilder, stream: str, units: Iterable[UnitConfig]) -> str:
+def passed(builder: TaskBuilder, stream: str, units: Iterable[UnitConfig]) -> str:
     """A stream through unit after unit."""
     for unit in units:
         stream = builder.unit(unit, stream)
@@ -93,36 +93,43 @@ def require_seen(config: StrengConfig) -> StrengConfig:
     return config
 
 
-def placeable(recipe: Recipe) -> Recipe:
+def placed_recipe(*kinds: str) -> Callable[[Recipe], Recipe]:
     """Refuses what no memory holds: buffers in which engines start at odd places must lie in the NPU's own RAM."""
 
-    @wraps(recipe)
-    def checked(op: Op, context: Context) -> list[TaskGroup]:
-        groups = recipe(op, context)
-        for tasks in packed(groups, context.facts.target.trust):
-            uses = [use for task in tasks for use in task.engines.values()]
-            odd = {
-                use.buffer for use in uses if use.config.address % (WRITE_ALIGNMENT if use.writes else READ_ALIGNMENT)
-            }
-            size, most = sum(context.buffers[name].size_bytes for name in odd), context.room.step_bytes
-            if context.room.other_ram and size > most:
-                seen = f"engines start between multiples of {WRITE_ALIGNMENT} in {size:,} bytes"
-                remedy = f"use channel counts that are multiples of {WRITE_ALIGNMENT}"
-                raise Refusal(PLACE_ALIGNED, seen, f"{most:,} bytes of NPU RAM", remedy)
-        return groups
+    def register(lower: Recipe) -> Recipe:
+        @wraps(lower)
+        def checked(op: Op, context: Context) -> list[TaskGroup]:
+            groups = lower(op, context)
+            for tasks in packed(groups, context.facts.target.trust):
+                _require_place([use for task in tasks for use in task.engines.values()], context)
+            return groups
 
-    return checked
+        return recipe(*kinds)(checked)
+
+    return register
 
 
-def computable(recipe: Recipe) -> Recipe:
-    """Refuses values that are not signed codes with one scale: the units would compute something else."""
+def _require_place(uses: Sequence[EngineUse], context: Context) -> None:
+    odd = {use.buffer for use in uses if use.config.address % (WRITE_ALIGNMENT if use.writes else READ_ALIGNMENT)}
+    size, most = sum(context.buffers[name].size_bytes for name in odd), context.room.step_bytes
+    if context.room.other_ram and size > most:
+        seen = f"engines start between multiples of {WRITE_ALIGNMENT} in {size:,} bytes"
+        remedy = f"use channel counts that are multiples of {WRITE_ALIGNMENT}"
+        raise Refusal(PLACE_ALIGNED, seen, f"{most:,} bytes of NPU RAM", remedy)
 
-    @wraps(recipe)
-    def checked(op: Op, context: Context) -> list[TaskGroup]:
-        require_codes(context.tensor(op.inputs[0]), context.tensor(op.outputs[0]))
-        return recipe(op, context)
 
-    return placeable(checked)
+def codes_recipe(*kinds: str) -> Callable[[Recipe], Recipe]:
+    """Refuses values that are not signed codes with one scale, too: the units would compute something else."""
+
+    def register(lower: Recipe) -> Recipe:
+        @wraps(lower)
+        def checked(op: Op, context: Context) -> list[TaskGroup]:
+            require_codes(context.tensor(op.inputs[0]), context.tensor(op.outputs[0]))
+            return lower(op, context)
+
+        return placed_recipe(*kinds)(checked)
+
+    return register
 
 
 def require_codes(*tensors: Tensor) -> None:
