@@ -16,7 +16,10 @@ import pytest
 from atonc.insight.explain.types import LayerFacts, LayerView, NetworkView, StepView
 
 FOLDER = Path(__file__).parents[2] / "atonc" / "insight" / "explain"
-FROM_EPOCHS = {"chains", "modes", "links", "units", "bytes_moved"}  # by wiring.figures
+COUNTED = {  # by wiring.counted, from the cost of a step and from its epoch
+    *("cycles", "milliseconds", "st_cycles", "bound_by", "known", "activity", "energy_uj", "doubts"),
+    *("chains", "modes", "links", "units", "bytes_moved"),
+}
 # what a source cannot know: (file, function) -> fields
 UNKNOWN = {
     # of others: from its steps; what a layer asks of the chip is not in their files
@@ -64,7 +67,7 @@ def test_every_source_fills_every_field(kind: type[Any]) -> None:
     for file, function, call in built(kind):
         sources.add(file)
         given = {word.arg for word in call.keywords if word.arg}
-        given |= FROM_EPOCHS if any(word.arg is None for word in call.keywords) else set()
+        given |= COUNTED if any(word.arg is None for word in call.keywords) else set()
         missing = known - given - UNKNOWN.get((file, function), set())
         assert not missing, f"{file}: {function} does not fill {', '.join(sorted(missing))} of {kind.__name__}"
     assert sources == {"ours.py", "folder.py"}
@@ -79,3 +82,11 @@ def test_what_a_source_cannot_know_is_not_filled() -> None:
 
 def test_layers_have_one_builder() -> None:
     assert not list(built(LayerView)), "figures of a layer follow from its steps in LayerView.of alone"
+
+
+def test_what_wiring_fills_is_what_it_gives() -> None:
+    functions = [
+        node for node in ast.parse((FOLDER / "wiring.py").read_text()).body if isinstance(node, ast.FunctionDef)
+    ]
+    dicts = [d for f in functions if f.name in ("counted", "figures") for d in ast.walk(f) if isinstance(d, ast.Dict)]
+    assert {key.value for one in dicts for key in one.keys if isinstance(key, ast.Constant)} == COUNTED

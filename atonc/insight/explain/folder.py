@@ -204,9 +204,17 @@ def _views(
         if saved is not None and step.number in owners:
             macs, title, layer = 0, saved.titles.get(step.number, ""), owners[step.number]
         title = title or f"epoch {step.number}"
-        told = {"number": step.number, "on": step.kind, "title": title, "layer": layer}
-        macs = macs if step.epoch is None else epoch_macs(step.epoch)
-        found.append(wiring.counted_step(costs, cost, step.epoch, **told, macs=macs, nodes=tuple(nodes) or (title,)))
+        found.append(
+            StepView(
+                number=step.number,
+                on=step.kind,
+                title=title,
+                layer=layer,
+                macs=macs if step.epoch is None else epoch_macs(step.epoch),
+                nodes=tuple(nodes) or (title,),
+                **wiring.counted(costs, cost, step.epoch),
+            )
+        )
     return tuple(found) if saved is not None else vendor.unique_layers(found)
 
 

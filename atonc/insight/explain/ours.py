@@ -144,8 +144,14 @@ def _error(op: Op, view: CompileView) -> LayerError | None:
 
 def _step(step: ProgramStep, cost: StepCost, owner: str, network: NetworkCost) -> StepView:
     epoch = step.epoch
-    told = {"number": step.number, "on": CPU if epoch is None else NPU, "title": step.plan.title, "layer": owner}
-    return wiring.counted_step(cost, network, epoch, **told, parts={} if epoch is None else dict(cost.parts))
+    return StepView(
+        number=step.number,
+        on=CPU if epoch is None else NPU,
+        title=step.plan.title,
+        layer=owner,
+        parts={} if epoch is None else dict(cost.parts),
+        **wiring.counted(cost, network, epoch),
+    )
 
 
 Steps = Mapping[int, tuple[ProgramStep, StepView]]  # by their numbers

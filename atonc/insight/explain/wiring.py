@@ -31,20 +31,19 @@ def figures(epoch: Epoch | None) -> dict[str, Any]:
     return {**wires, "bytes_moved": moved}
 
 
-def counted_step(cost: StepCost, network: NetworkCost, epoch: Epoch | None, **told: Any) -> StepView:
-    """A step with the figures of its cost and of its epoch; `told`: what it is."""
-    return StepView(
-        cycles=cost.cycles,
-        milliseconds=cost.milliseconds,
-        st_cycles=cost.st_cycles,
-        bound_by=cost.bound_by,
-        known=cost.known,
-        activity=cost.activity,
-        energy_uj=network.energy_uj(cost),
-        doubts={} if epoch is None else dict(cost.doubts),
-        **told,
+def counted(cost: StepCost, network: NetworkCost, epoch: Epoch | None) -> dict[str, Any]:
+    """The fields of a `StepView` that follow from what a step costs and from its epoch."""
+    return {
+        "cycles": cost.cycles,
+        "milliseconds": cost.milliseconds,
+        "st_cycles": cost.st_cycles,
+        "bound_by": cost.bound_by,
+        "known": cost.known,
+        "activity": cost.activity,
+        "energy_uj": network.energy_uj(cost),
+        "doubts": {} if epoch is None else dict(cost.doubts),
         **figures(epoch),
-    )
+    }
 
 
 @memoise
