@@ -26,7 +26,6 @@ from atonc.compiler.lower.conv.chains import (
     pictures_trusted,
 )
 from atonc.compiler.lower.conv.channel_groups import ShiftGroups, chosen_shifts, ranges
-from atonc.compiler.lower.conv.dense import Results, add_up, chunks, flat, silent
 from atonc.compiler.lower.conv.engines import feature_engine, kernel_buffer, kernel_reader, output_engine, requantise
 from atonc.compiler.lower.conv.kernel_parts import Part, unit_parts
 from atonc.compiler.lower.conv.lanes import (
@@ -40,6 +39,7 @@ from atonc.compiler.lower.conv.lanes import (
     rows_together,
 )
 from atonc.compiler.lower.conv.layer import ConvLayer
+from atonc.compiler.lower.conv.partial_sums import Results, add_up, chunks, flat, silent
 from atonc.compiler.lower.conv.requantise import Requantisation
 from atonc.compiler.lower.conv.wide import frame, joined, side_by_side, wide_parts
 from atonc.compiler.lower.semantics.sums import LoweredSums, SumChain, SumTerm, agree, record
