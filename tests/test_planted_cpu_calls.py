@@ -12,7 +12,9 @@ import pytest
 from atonc.compiler.emit.c import cpu_functions
 from atonc.compiler.emit.c.calls import ConstantTable, CpuCall, Pointer, Struct
 from atonc.compiler.emit.c.cpu.site import changed
+from atonc.compiler.verify import cpu_code
 from atonc.doors.cli.cli import main
+from atonc.machine.base.errors import ToolError
 from atonc.machine.emu.cpu.families import KERNELS
 from tests.frontends.tflite_models import O, T, build
 
@@ -157,3 +159,15 @@ def refused(node: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert f"{node}_" in said.split(": ")[1] and "Rule: " in said and "What to do: " in said, said
     assert "Traceback" not in said and not (tmp_path / "out").exists()
     return said
+
+
+def test_a_tool_that_is_missing_is_no_fault_of_the_code(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing(*_: Any) -> Any:
+        raise ToolError("tree-sitter is not installed", remedy="pip install tree-sitter")
+
+    monkeypatch.setattr(cpu_code, "parse_unit", missing)
+    assert generated(model, tmp_path / "out") != 0
+    said = capsys.readouterr().err
+    assert "pip install tree-sitter" in said and "report the model" not in said

@@ -17,7 +17,7 @@ from atonc.doors.python.compilation import Compilation
 from atonc.doors.serve.worker import summary
 from atonc.insight.explain.types import AccuracyReport, Measured, MeasuredBlock, error_band
 from atonc.insight.quantizing.types import QuantizedCandidate
-from atonc.insight.report import accuracy_text, document, exports, quantize_text
+from atonc.insight.report import accuracy_text, compare_text, document, exports, quantize_text
 from atonc.insight.report.compare_text import comparison_data
 from atonc.insight.report.html.network import network_data
 from atonc.machine.cost.band import BY_RELEASE, GUESSES, KERNELS, NPU_TIME, PredictionBand, band_of, limits
@@ -222,3 +222,14 @@ def test_no_view_was_forgotten() -> None:
     shown = [path for path in files if "latency_ms" in path.read_text() and path.name not in NOT_PREDICTED]
     assert len(shown) >= 10
     assert [path.name for path in shown if not WORDS.search(path.read_text())] == []
+
+
+def test_the_page_of_a_comparison_shows_the_cells_of_its_text(digits: Compilation) -> None:
+    from atonc.insight.explain.compare import compare
+
+    found = compare(digits.network, digits.network)
+    titles, *figures = comparison_data(found)["figures"]
+    shown = "\n".join(document.lines(compare_text.document(found, verbose=True)))
+    assert "B / A" in titles and any("energy" in row[0] for row in figures)
+    for row in figures:
+        assert all(cell in shown for cell in row)

@@ -8,7 +8,7 @@ from atonc.compiler.emit.c.network import CNetwork
 from atonc.compiler.emit.program import Program, ProgramStep
 from atonc.compiler.ir import Graph
 from atonc.compiler.plan.types import CpuPlan
-from atonc.machine.base.errors import AtoncError, VerificationError
+from atonc.machine.base.errors import AtoncError, ToolError, VerificationError
 from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.emu.cpu import is_library_call, run_call
 from atonc.machine.emu.files.c_values import FunctionReader, parse_unit
@@ -32,6 +32,8 @@ class CpuCode:
         for call in self.calls(step, plan):
             try:
                 run_call(call.name, call.args, memory)
+            except ToolError:  # of this machine, not of the code
+                raise
             except AtoncError as error:
                 raise _faulty(plan, f"the call of {call.name} does not run", error) from error
 
@@ -40,6 +42,8 @@ class CpuCode:
             text = cpu_functions.text(self.network, self.blocks[step.number], self.ops)
             try:
                 calls = self._read(text, step.number)
+            except ToolError:
+                raise
             except AtoncError as error:
                 raise _faulty(plan, "its C code cannot be read", error) from error
             self._room -= len(text)

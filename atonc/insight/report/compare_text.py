@@ -210,7 +210,7 @@ def comparison_data(found: Comparison) -> dict[str, Any]:
     ]
     return {
         "sides": [_side_data(view) for view in (found.a, found.b)],
-        "figures": [[f.name, f.a, f.b, f.unit, f.ratio] for f in found.figures],
+        "figures": [[column.title for column in FIGURES], *([c.text(one) for c in FIGURES] for one in found.figures)],
         "warnings": list(found.warnings),
         "differ": [[one.option, said(one.a), said(one.b)] for one in found.differ],
         "says": [] if found.asked is not None else ["a build does not tell its options"],

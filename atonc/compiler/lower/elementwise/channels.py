@@ -39,7 +39,7 @@ from atonc.compiler.lower.units.arith import (
     pair_unit,
     product_unit,
 )
-from atonc.compiler.lower.units.wiring import End, Wiring, aligned_pieces, origin_of, pack, parts
+from atonc.compiler.lower.units.wiring import End, Wiring, in_pieces, origin_of, pack, parts
 from atonc.compiler.ops.integers import slopes
 from atonc.compiler.ops.registry import evaluate
 from atonc.compiler.ops.rounding import is_counted, round_half_away
@@ -212,7 +212,7 @@ def areas(shape: tuple[int, ...], ways: int) -> list[tuple[Area, int]]:
             for start, count in parts(pixels * channels, ways, channels)
         ]
         return [(replace(run, offset=start), 0) for run, start in runs]
-    cuts = aligned_pieces(channels, -(-channels // -(-channels // ROWS)), ALIGNED)
+    cuts = in_pieces(channels, -(-channels // -(-channels // ROWS)), ALIGNED)
     if pixels == 1:
         return [(replace(Area.whole(1, 1, count), offset=first), first) for first, count in cuts]
     whole = Area.whole(pixels // above[-1], above[-1], channels)

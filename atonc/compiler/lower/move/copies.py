@@ -19,7 +19,7 @@ from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.units.arith import Affine, affine_unit, fit_affine
 from atonc.compiler.lower.units.views import StridedView, other_walks, walk
-from atonc.compiler.lower.units.wiring import End, Wiring, aligned_pieces, pack
+from atonc.compiler.lower.units.wiring import End, Wiring, in_pieces, pack
 from atonc.compiler.ops.values import to_codes
 from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.plan.flow import EACH_ELEMENT
@@ -273,7 +273,7 @@ class CopyWalk:
         unit = 48 if (near, far) == (1, 1) else lcm(*(ALIGNED // gcd(ALIGNED, step) for step in (near, far)))
         if unit * parts > count:  # no parts that start at places which any memory and any word takes
             unit = 1 if self.cost < context.room.copy_bytes and self.word == 1 else count
-        cuts, judge = aligned_pieces(count, ceil(count / parts), unit), WalkJudge(context.facts.target)
+        cuts, judge = in_pieces(count, ceil(count / parts), unit), WalkJudge(context.facts.target)
         return [found for start, some in cuts for found in self.move.turns(axis, start, some).walks(judge)]
 
 

@@ -35,7 +35,7 @@ from atonc.compiler.lower.semantics import operators as meaning
 from atonc.compiler.lower.units.arith import BEYOND, LARGER, add_streams
 from atonc.compiler.lower.units.pool import MOST_HEIGHT, channel_groups, windows_unit
 from atonc.compiler.lower.units.views import EnginePort, StridedView, all_trusted, walk, walk_as, walk_together
-from atonc.compiler.lower.units.wiring import End, Wiring, aligned_pieces, codes_recipe, pack
+from atonc.compiler.lower.units.wiring import End, Wiring, codes_recipe, in_pieces, pack
 from atonc.compiler.ops.conv import Geometry, pair
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.flow import EachWindow, TaskFlow, Unfollowing
@@ -145,8 +145,8 @@ class MaximumWindows:
 
     def _cut(self, rows: int, reach: int, step: int, columns: int) -> Iterator[MaximumWindows]:
         out_height, out_width, _channels = self.target.shape
-        for y, h in aligned_pieces(out_height, rows):
-            for x, w in aligned_pieces(out_width, columns):
+        for y, h in in_pieces(out_height, rows):
+            for x, w in in_pieces(out_width, columns):
                 near = self.source.cut(0, y * step, (h - 1) * step + reach).cut(1, x * step, (w - 1) * step + reach)
                 yield replace(self, source=near, target=self.target.cut(0, y, h).cut(1, x, w))
 
@@ -227,7 +227,7 @@ def line_wirings(source: StridedView, target: StridedView) -> Iterator[Wiring]:
     _rows, window, pixels, channels = source.shape
     if pixels > POOL_LINE:
         raise Refusal(POOL_LINES, f"{pixels} pixels", f"{POOL_LINE}", "pool in two dimensions")
-    for first, some in aligned_pieces(channels, -(-channels // 2)):
+    for first, some in in_pieces(channels, -(-channels // 2)):
         near, far = source.cut(3, first, some), target.cut(2, first, some)
         reader, writer = (
             walk([view.loops[-1], *view.loops[:-1]], view.offset, write=write)
@@ -285,7 +285,7 @@ def _wirings(low: StridedView, high: StridedView, far: StridedView, trust: Trust
     half = -(-rows // 2)
     apart = all(half * view.strides[0] % ALIGNED == 0 for view in views)
     cut = apart and rows > 1 and far.elements > WORTH_SPLITTING
-    for first, count in aligned_pieces(rows, half if cut else rows):
+    for first, count in in_pieces(rows, half if cut else rows):
         parts = [view.cut(0, first, count) for view in views]
         engines = walk_together(_PORTS, parts, trust)
         if engines is None:

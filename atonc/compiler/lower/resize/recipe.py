@@ -40,7 +40,7 @@ from atonc.compiler.lower.units.arith import (
     product_unit,
 )
 from atonc.compiler.lower.units.views import EnginePort, StridedView, all_trusted, walk_together
-from atonc.compiler.lower.units.wiring import End, Wiring, aligned_pieces, codes_recipe, pack, placed_recipe
+from atonc.compiler.lower.units.wiring import End, Wiring, codes_recipe, in_pieces, pack, placed_recipe
 from atonc.compiler.ops.movement import nearest_index, source_positions
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.rules import RESIZE_LINEAR
@@ -174,7 +174,7 @@ def bands(height: int, line_bytes: int, row_bytes: int, most_bytes: int) -> list
     lines that they are made of; `row_bytes` is what a row takes there."""
     step = ALIGNED // gcd(ALIGNED, line_bytes)
     rows = height if height * row_bytes <= most_bytes else max(1, most_bytes // row_bytes // step) * step
-    return aligned_pieces(height, rows)
+    return in_pieces(height, rows)
 
 
 def _check(op: Op, x: Tensor, y: Tensor) -> None:

@@ -146,10 +146,10 @@ def parts(elements: int, ways: int, block: int = 1) -> list[tuple[int, int]]:
     """First element and count of at most `ways` parts; cuts lie between blocks and at aligned addresses."""
     step = lcm(block, ALIGNED)
     ways = min(ways, max(1, elements // WORTH_CUTTING))
-    return aligned_pieces(elements, -(-elements // ways) if ways > 1 else elements, step if ways > 1 else 1)
+    return in_pieces(elements, -(-elements // ways) if ways > 1 else elements, step if ways > 1 else 1)
 
 
-def aligned_pieces(length: int, size: int, step: int = 1) -> list[tuple[int, int]]:
+def in_pieces(length: int, size: int, step: int = 1) -> list[tuple[int, int]]:
     """First place and length of pieces of a length: of `size`, rounded up to whole steps; the last may be shorter."""
     size = max(1, -(-size // step) * step)
     return [(start, min(size, length - start)) for start in range(0, length, size)]

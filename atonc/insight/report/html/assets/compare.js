@@ -33,10 +33,10 @@
     el("div", { class: "tiles" }, ...D.sides.map((side, k) => el("div", { class: "tile" }, el("b", { style: `color:${SIDE[k]}` }, milliseconds(side.latency_ms)), el("span", {}, `${LETTERS[k]}, ${side.basis}${side.basis === "predicted" ? ` (${milliseconds(side.low_ms)} to ${milliseconds(side.high_ms)})` : ""}`))),
       el("div", { class: "tile" }, el("b", {}, A.latency_ms ? (B.latency_ms / A.latency_ms).toFixed(3) : "\u2013"), el("span", {}, "latency, B / A")),
       el("div", { class: "tile" }, el("b", {}, String(D.pairs.length)), el("span", {}, `groups of layers, by ${D.paired_by}`))));
-  const shownFigure = (value, unit) => unit === "ms" ? value.toFixed(3) + " ms" : unit === "bytes" ? bytes(value) : unit === "times" ? value.toFixed(2) + "\u00d7" : format(value);
-  $("figure-table").tHead.append(el("tr", {}, ...["", "A", "B", "B / A"].map((t, i) => el("th", { class: i ? "number" : "" }, t))));
-  $("figure-table").tBodies[0].append(...D.figures.map(([title, a, b, unit, ratio]) => el("tr", {}, el("td", {}, title), el("td", { class: "number" }, shownFigure(a, unit)), el("td", { class: "number" }, shownFigure(b, unit)), el("td", { class: "number" }, ratio === null ? "" : ratio.toFixed(3)))),
-    ...D.outputs.map(([a, b, cosine, exact, close, largest]) => el("tr", {}, el("td", { class: "name" }, "output ", name(a, 50)), el("td", { class: "number", colspan: 3 }, `cosine ${cosine.toFixed(6)}, exact ${exact.toFixed(2)} %, within one step ${close.toFixed(2)} %, largest ${number(largest)}`))));
+  const [titles, ...figures] = D.figures, cells = (kind, row) => el("tr", {}, ...row.map((cell, k) => el(kind, { class: k ? "number" : "" }, cell)));
+  $("figure-table").tHead.append(cells("th", titles));
+  $("figure-table").tBodies[0].append(...figures.map(row => cells("td", row)),
+    ...D.outputs.map(([a, b, cosine, exact, close, largest]) => el("tr", {}, el("td", { class: "name" }, "output ", name(a, 50)), el("td", { class: "number", colspan: titles.length - 1 }, `cosine ${cosine.toFixed(6)}, exact ${exact.toFixed(2)} %, within one step ${close.toFixed(2)} %, largest ${number(largest)}`))));
   $("alerts").append(...D.warnings.map(text => el("p", {}, text)));
   $("differ-table").tHead.append(el("tr", {}, ...["", "A", "B"].map(t => el("th", {}, t))));
   $("differ-table").tBodies[0].append(...D.differ.map(([what, a, b]) => el("tr", {}, el("td", {}, what), ...[a, b].map(value => el("td", { class: "name" }, name(value, 160))))));
