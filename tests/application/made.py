@@ -16,12 +16,17 @@ DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 TFLITE, ONNX = DIGITS / "digits.tflite", DIGITS / "digits.onnx"
 
 
+def accepted(found: Application) -> Application:
+    """No file says it, so every key is where its name is."""
+    return checked(found, [str] * len(found.networks))
+
+
 def application(resident: str = "") -> Application:
     """Two networks; outputs of the first stay while the second runs, and so do inputs of the second."""
     options = Options(verify=False)
     first = AppNetwork("first", TFLITE, options, 30.0, outputs_survive=("second",), inputs_survive=("second",))
     second = AppNetwork("second", ONNX, options, 10.0, after="first", inputs_survive=("first",))
-    return checked(Application("made", options.board, (first, second), resident=room(resident)))
+    return accepted(Application("made", options.board, (first, second), resident=room(resident)))
 
 
 def with_image(mode: LoadMode = LoadMode.XIP, resident: str = "") -> Application:

@@ -17,10 +17,10 @@ from atonc.compiler.request.options import Options
 from atonc.delivery.application import building, planning
 from atonc.delivery.application import memory as parts
 from atonc.delivery.application.planning import ApplicationPlan, NetworkDemand, figures, least_ram
-from atonc.delivery.application.read import checked, of_models
+from atonc.delivery.application.read import of_models
 from atonc.delivery.application.types import Application, FlashSlot, Reservation
 from atonc.machine.base.errors import CapacityError
-from tests.application.made import alone, application, plan, plan_of
+from tests.application.made import accepted, alone, application, plan, plan_of
 
 _CORPUS = os.environ.get("ATONC_CORPUS", Path(__file__).resolve().parents[3] / "shared" / "corpus")
 CORPUS = Path(_CORPUS) / "models"
@@ -185,7 +185,7 @@ def test_a_network_works_in_the_place_of_its_own_survivor() -> None:
     names = "spatial_cnn_int8", "flowers__mobilenet_v1_0.25_96_grayscale_tfs_int8", "micro_speech_quantized"
     first, second, third = of_models([CORPUS / f"{name}.tflite" for name in names]).networks
     networks = replace(first, outputs_survive=("all",)), replace(second, inputs_survive=("all",)), third
-    told = figures(plan_of(checked(Application("made", first.options.board, networks))))
+    told = figures(plan_of(accepted(Application("made", first.options.board, networks))))
     assert told.kept_bytes > 9_000 and told.ram_bytes <= 1.02 * told.lower_bound_bytes
     assert all(one.latency_ms <= planning.SLOWER_AROUND_KEPT * one.alone_ms for one in told.networks)
 

@@ -12,13 +12,13 @@ import pytest
 from atonc.compiler.request.options import Options, room
 from atonc.delivery.application import building, check
 from atonc.delivery.application.planning import figures
-from atonc.delivery.application.read import checked, read_application
+from atonc.delivery.application.read import read_application
 from atonc.delivery.application.types import Application, AppNetwork, AppOptions, FlashSlot, SharedSlot
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import InputError
 from atonc.machine.emu.network import load
 from atonc.machine.hw.board import find_board
-from tests.application.made import ONNX, TFLITE
+from tests.application.made import ONNX, TFLITE, accepted
 
 
 def application(share: bool = True, resident: str = "") -> Application:
@@ -29,7 +29,7 @@ def application(share: bool = True, resident: str = "") -> Application:
         AppNetwork("pixels", TFLITE, replace(options, input_type="uint8")),
         AppNetwork("other", ONNX, options),
     )
-    return checked(Application("made", options.board, networks, resident=room(resident), share_constants=share))
+    return accepted(Application("made", options.board, networks, resident=room(resident), share_constants=share))
 
 
 @cache

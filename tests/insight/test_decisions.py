@@ -57,8 +57,8 @@ def test_lanes_say_what_else_was_possible() -> None:
     (seen,) = (seen for _, rule, seen in decisions(view) if rule == "FORM-CHEAPEST")
     (form,) = (form for form in view.compiled.mapped.forms.values() if form.alternatives)
     alternatives = form.alternatives
-    assert seen.startswith(f"{alternatives[0].chosen}: {alternatives[0].chosen_form.cycles:,} cycles; ")
-    (slowest,) = (one for one in alternatives if one.label == "one chain after the other")
+    assert seen.startswith(f"{alternatives[0].chosen.label}: {alternatives[0].chosen_form.cycles:,} cycles; ")
+    (slowest,) = (one for one in alternatives if one.variant.label == "one chain after the other")
     assert slowest.built is None and f"one chain after the other at least {slowest.least_cycles:,.0f}" in seen
     assert all(one.form and one.form.cost >= one.chosen_form.cost for one in alternatives)
     assert all(one.form and one.form.cycles >= one.least_cycles for one in alternatives), "a bound is one"

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
-from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.map_ops import map_ops
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.run import run_mapped
@@ -219,7 +218,7 @@ SHIFTED = {
 @pytest.mark.parametrize("name", SHIFTED)
 def test_layers_take_shifted_features_or_make_them_signed(name: str) -> None:
     graph = stored_shifted(conv_graph(**SHIFTED[name], zero=-128))
-    assert Context(facts(graph)).shifted == {"x"}
+    assert facts(graph).shifted == {"x"}
     codes = np.random.default_rng(0).integers(-128, 128, graph.tensors["input"].shape).astype(np.int8)
     run(graph, {"input": codes})  # compared with what it means
     mapped = map_ops(facts(graph))
