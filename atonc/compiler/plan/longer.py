@@ -21,6 +21,7 @@ UNCHANGED = ActivConfig(  # what is above the lowest code stays, the rest become
     type=THRESHOLD_RELU, parameter=LOWEST, parameter2=LOWEST, feature_bytes=1, feature_out_bytes=1, feature_shift=16,
     out_bytes=1, rounded=1, saturated=1, round_mode=1, signed_operand=1,
 )  # fmt: skip
+MOST_SPACERS = 2  # such units in a row, as seen
 
 
 def follow(

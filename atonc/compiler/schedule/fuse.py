@@ -13,14 +13,13 @@ from dataclasses import field, replace
 from itertools import product
 
 from atonc.compiler.plan.flow import EachChannel, EachElement, EachWindow, Unfollowing
-from atonc.compiler.plan.longer import IDENTITY, alike, follow, mirrored, sender
+from atonc.compiler.plan.longer import IDENTITY, MOST_SPACERS, alike, follow, mirrored, sender
 from atonc.compiler.plan.task import EngineUse, Task
 from atonc.compiler.plan.types import Buffer, BufferKind, taller_buffer
 from atonc.compiler.schedule.fuse_consumer import Cut, cuts_of
 from atonc.compiler.schedule.fuse_means import after_means
 from atonc.compiler.schedule.fuse_pools import after_pools, never_behind
 from atonc.compiler.schedule.merging import (
-    MOST_SPACERS,
     NO_CHAIN,
     NO_GAIN,
     NO_MORE,

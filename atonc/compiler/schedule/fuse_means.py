@@ -7,12 +7,11 @@ from functools import partial
 from itertools import product
 
 from atonc.compiler.plan.flow import EachChannel
-from atonc.compiler.plan.longer import IDENTITY, follow, inserted, on_frames, sender
+from atonc.compiler.plan.longer import IDENTITY, MOST_SPACERS, follow, inserted, on_frames, sender
 from atonc.compiler.plan.streams import contiguous
 from atonc.compiler.plan.task import EngineUse, Task
 from atonc.compiler.schedule.fuse_consumer import Follower, after_frames
 from atonc.compiler.schedule.merging import (
-    MOST_SPACERS,
     TOO_MANY,
     MergeCandidate,
     MergeNetwork,

@@ -7,12 +7,11 @@ from functools import partial
 from itertools import product
 
 from atonc.compiler.plan.flow import EachWindow, Unfollowing
-from atonc.compiler.plan.longer import IDENTITY, UNCHANGED, alike, follow, on_frames, sender
+from atonc.compiler.plan.longer import IDENTITY, MOST_SPACERS, UNCHANGED, alike, follow, on_frames, sender
 from atonc.compiler.plan.streams import Frames, engine
 from atonc.compiler.plan.task import EngineUse, Task
 from atonc.compiler.schedule.fuse_consumer import Follower, after_frames
 from atonc.compiler.schedule.merging import (
-    MOST_SPACERS,
     NO_CHAIN,
     TOO_MANY,
     MergeCandidate,

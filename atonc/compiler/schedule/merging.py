@@ -17,8 +17,6 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
 from atonc.machine.hw.safety.evidence import PUBLISHED, Trust
 
-MOST_SPACERS = 2
-
 NO_CHAIN = "a chain is one that published programs have"
 TOO_MANY = "more units or engines than the chip has"
 NO_GAIN = "a merge takes fewer cycles than the two epochs"

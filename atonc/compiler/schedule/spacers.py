@@ -9,9 +9,8 @@ from itertools import product
 
 from atonc.compiler.plan.co_scheduling import may_share_epoch
 from atonc.compiler.plan.evidence import untrusted
-from atonc.compiler.plan.longer import IDENTITY, inserted
+from atonc.compiler.plan.longer import IDENTITY, MOST_SPACERS, inserted
 from atonc.compiler.plan.task import Task, TaskGroup
-from atonc.compiler.schedule.merging import MOST_SPACERS
 from atonc.compiler.schedule.pack import fewer, fills, in_epochs
 from atonc.machine.hw.limits import UNITS
 from atonc.machine.hw.memoise import memoise

@@ -16,9 +16,8 @@ from atonc.compiler.lower.conv.chains import FeatureMode, nearest
 from atonc.compiler.lower.conv.channel_groups import ShiftGroups, chosen_shifts, ranges
 from atonc.compiler.lower.conv.kernel_parts import Part, unit_parts
 from atonc.compiler.lower.conv.lanes import ChainJob, Chains, lanes
-from atonc.compiler.lower.conv.layer import ConvLayer
+from atonc.compiler.lower.conv.layer import ConvLayer, With
 from atonc.compiler.lower.conv.partial_sums import Sums
-from atonc.compiler.lower.conv.prepare import With
 from atonc.compiler.lower.conv.requantise import TwoSteps
 from atonc.compiler.lower.conv.tiling import Constraints, Tiling, choose
 from atonc.compiler.lower.conv.wide import MOST_BATCH, SideBySide, WideWindows, side_by_side_cycles, wide_parts

@@ -400,6 +400,17 @@ class ConvLayer:
         return stepped(self.out, phase.row, phase.row_step, phase.height, phase.column, phase.column_step, phase.width)
 
 
+@dataclass(frozen=True)
+class With:
+    """The same layer with another value of one of its fields."""
+
+    field: str
+    value: Any
+
+    def prepare(self, layer: ConvLayer, draft: Context) -> ConvLayer:
+        return replace(layer, **{self.field: self.value})
+
+
 def layer_of(op: Op, context: Context, wide: Tensor | None = None) -> ConvLayer:
     """`wide`: what features of two bytes are multiplied by."""
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])

@@ -29,13 +29,13 @@ from atonc.compiler.lower.conv.wide import SUM
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.sums import LoweredSums, record
 from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.plan.evidence import chain_texts
 from atonc.compiler.plan.policy import (
     MAX_CHAINS,
     WORTH_ALWAYS,
 )
 from atonc.compiler.plan.streams import Area, engine
 from atonc.compiler.plan.task import Purpose, TaskGroup
-from atonc.compiler.schedule.check import forms
 from atonc.compiler.select.enumerate import AS_IT_IS, Deciding, Found, Pieces, cheapest
 from atonc.compiler.select.enumerate import first as first_of
 from atonc.compiler.select.form import RefusedForm
@@ -178,7 +178,7 @@ def with_the_last(pieces: Sequence[PartialSum], results: Results, context: Conte
         total, gate = b.unit(SUM, total, b.read(buffer, engine(flat(results.pixels * results.count))), **gate), {}
     results.write(b, requantise(b, units, total, gate))
     task = b.done()
-    (text,) = forms(task)
+    (text,) = chain_texts(task)
     if not chain_seen(text):
         raise Refusal(CONV_MODE, f"a chain {text}", "chains of public networks", "add up the parts by themselves")
     return [*groups, TaskGroup.of(task)]

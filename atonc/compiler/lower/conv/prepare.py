@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +42,7 @@ from atonc.compiler.lower.conv.kernel_parts import (
     group_2x,
     stepped,
 )
-from atonc.compiler.lower.conv.layer import ConvLayer
+from atonc.compiler.lower.conv.layer import ConvLayer, With
 from atonc.compiler.lower.conv.requantise import SHIFT_CODES
 from atonc.compiler.lower.conv.weight_sums import Codes
 from atonc.compiler.lower.move.copies import Move, borders, copy, inside, pad_view, wirings
@@ -69,17 +68,6 @@ NO_BORDER: Sides = (0, 0, 0, 0)
 MOST_STRIDE = 2  # of units; how ST's releases 2.x sum with smaller ones nobody knows
 TOGETHER = 2 * WINDOW  # columns of a pair
 MOST_CHANNELS = 4  # of which pairs fit a unit
-
-
-@dataclass(frozen=True)
-class With:
-    """The same layer with another value of one of its fields."""
-
-    field: str
-    value: Any
-
-    def prepare(self, layer: ConvLayer, draft: Context) -> ConvLayer:
-        return replace(layer, **{self.field: self.value})
 
 
 ALL_PICTURE: Steps = (With("border", NO_BORDER),)  # all of a copy is picture: the bias may make up for any zero point

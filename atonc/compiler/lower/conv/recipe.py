@@ -28,7 +28,7 @@ from atonc.compiler.lower.conv.cuts import (
 )
 from atonc.compiler.lower.conv.dense_chain import BETWEEN_PASSES
 from atonc.compiler.lower.conv.kernel_parts import MAX_PADDING, WINDOW
-from atonc.compiler.lower.conv.layer import ConvLayer, layer_of
+from atonc.compiler.lower.conv.layer import ConvLayer, With, layer_of
 from atonc.compiler.lower.conv.passes_2x import needs_unsigned
 from atonc.compiler.lower.conv.prepare import (
     ALL_PICTURE,
@@ -44,7 +44,6 @@ from atonc.compiler.lower.conv.prepare import (
     Ringed,
     ShiftedCopy,
     SignedCopy,
-    With,
     is_one_pixel,
 )
 from atonc.compiler.lower.registry import Refusal, recipe
