@@ -238,3 +238,14 @@ def test_our_own_mistakes_are_one_paragraph_too(
     assert shown.err.startswith("atonc: ") and shown.err.count("\n") == 1 and "Traceback" not in shown.err
     monkeypatch.setenv("ATONC_TRACEBACK", "1")
     assert main(["ops"]) == 4 and "Traceback" in capsys.readouterr().err
+
+
+def test_nobody_reads_the_object_of_a_refusal(tmp_path: Path) -> None:
+    """The exit code says what happened, and nothing else is printed."""
+    (tmp_path / "model.tflite").write_bytes(b"nothing")
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "atonc", "analyze", str(tmp_path / "model.tflite"), "--json"]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert done.returncode == 2 and "Traceback" not in done.stderr

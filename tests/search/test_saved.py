@@ -203,3 +203,22 @@ def test_another_cut_brings_the_kernels_that_an_earlier_layer_has() -> None:
     form = replace(chosen, semantics=meaning, alternatives=(Alternative(label, other, label, chosen),))
     ((_, instead),) = same_bits(form, "op")
     assert instead.earlier[NOWHERE] is shared and instead.near_cycles > 0
+
+
+NO_VARIANTS = ("bogus", "rows beside", "rows beside 0", "ROWS BESIDE 2", "slices 2", "rows beside 9999")
+
+
+@pytest.mark.parametrize("text", NO_VARIANTS)
+def test_a_variant_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    """In its text, or because the operator does not have it."""
+    found = compiled()
+    op = next(iter(found.decisions.forms))
+    with pytest.raises(InputError, match=r"variant|pieces"):
+        replayed(tmp_path, as_json(found.decisions) | {"forms": {op: text}}, PLAIN, network())
+
+
+def test_errors_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+    op = next(iter(compiled().decisions.forms))
+    for error in (float("nan"), float("inf"), -1, "3", True):
+        with pytest.raises(InputError, match="disproved"):
+            replayed(tmp_path, as_json(compiled().decisions) | {"disproved": {op: [error]}}, PLAIN, network())

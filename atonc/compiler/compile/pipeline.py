@@ -40,7 +40,7 @@ from atonc.compiler.select.form import RefusedForm
 from atonc.compiler.select.rules import COARSE
 from atonc.compiler.verify import CoarserThanDeclared
 from atonc.machine.base import progress
-from atonc.machine.base.errors import AtoncError, CapacityError, ConflictError, VerificationError
+from atonc.machine.base.errors import AtoncError, CapacityError, ConflictError, InputError, VerificationError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Violation
 from atonc.machine.base.words import Room
@@ -162,6 +162,8 @@ def compile_canonical(
     decisions, generators = _beginning(graph, options)
     while True:
         best, found = search(setting, decisions, generators, watch)
+        if options.decisions:
+            _require_variants(best.mapped, decisions.forms, options.decisions)
         watch("place", best.made.program)
         try:
             return finish(best, found.log, source, given, started)
@@ -230,6 +232,20 @@ def finish(
         priced=(made.program, best.cost),
         ciphered=ciphered,
     )
+
+
+def _require_variants(mapped: Mapped, wanted: Mapping[str, str], file: str) -> None:
+    """A variant that an operator does not have would be left out silently."""
+    for op, text in wanted.items():
+        others = mapped.forms[op].alternatives if op in mapped.forms else ()
+        if text not in {str(one.chosen) for one in others}:
+            possible = sorted({str(one.variant) for one in others} | {str(one.chosen) for one in others})
+            raise InputError(
+                f"{op[:80]} has no variant {text!r}",
+                where=file,
+                rule="a decision is kept or refused",
+                remedy=f"choose from: {', '.join(possible) or 'nothing, it has one variant'}",
+            )
 
 
 def _beginning(graph: Graph, options: Options) -> tuple[Decisions, tuple[Generator, ...]]:

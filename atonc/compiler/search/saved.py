@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from fractions import Fraction
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from atonc.compiler.request.options import Options
 from atonc.compiler.select.decisions import FIRST, Copy, Decisions, Fetched, MadeFor, Stripe
 from atonc.compiler.select.form import RefusedForm
 from atonc.compiler.select.rules import RULES
+from atonc.compiler.select.variants import Variant
 from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError
@@ -96,6 +98,8 @@ def _read(name: str, value: Any) -> Any:
 
 
 def _names(value: Any) -> frozenset[str]:
+    if not isinstance(value, list):
+        raise TypeError(f"{str(value)[:60]!r} is not a list of names")
     return frozenset(_text(one) for one in value)
 
 
@@ -109,6 +113,12 @@ def _whole(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST:
         raise TypeError(f"{str(value)[:60]!r} is not a whole number from 0 on")
     return value
+
+
+def _codes(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf:
+        raise TypeError(f"{str(value)[:60]!r} is not a number of codes")
+    return float(value)
 
 
 def _flag(value: Any) -> bool:
@@ -153,15 +163,15 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "huge_share": Fraction,
     "compact": _flag,
     "fused": _flag,
-    "on_cpu": lambda value: {_text(op): _refused(**why) for op, why in value.items()},
+    "on_cpu": lambda value: {op: _refused(**_object(why, op)) for op, why in _object(value, "it").items()},
     "unfused": _names,
     "alone": _names,
     "stripes": lambda value: tuple(map(_stripe, value)),
     "unstriped": _names,
     "reserved": _names,
-    "forms": lambda value: {_text(op): _text(label) for op, label in value.items()},
-    "disproved": lambda value: {_text(op): tuple(map(float, errors)) for op, errors in value.items()},
-    "cuts": lambda value: {_text(name): tuple(map(_whole, cuts)) for name, cuts in value.items()},
+    "forms": lambda value: {op: str(Variant.read(_text(text))) for op, text in _object(value, "it").items()},
+    "disproved": lambda value: {op: tuple(map(_codes, errors)) for op, errors in _object(value, "it").items()},
+    "cuts": lambda value: {name: tuple(map(_whole, cuts)) for name, cuts in _object(value, "it").items()},
     "resident_bytes": _whole,
     "resident": lambda value: None if value is None else {_text(name): _whole(place) for name, place in value.items()},
     "fetched": _fetched,

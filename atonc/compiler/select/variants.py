@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
+from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.frozen import dataclass
+
+_TEXT = re.compile(r"([a-z ]+?)(?: ([1-9][0-9]{0,3}))?(?: within ([a-z ]+))?", re.ASCII)
 
 LABELS = {
     # convolutions: chains of units
@@ -60,6 +65,18 @@ class Variant:
 
     def __str__(self) -> str:
         return self.name + (f" {self.count}" if self.count else "") + (f" within {self.within}" if self.within else "")
+
+    @classmethod
+    def read(cls, text: str) -> Variant:
+        """What `str` wrote; ValueError says what is wrong with any other text."""
+        found = _TEXT.fullmatch(text)
+        name, count, within = found.groups() if found else (text, None, None)
+        for one in (name, *([within] if within else [])):
+            if one not in LABELS:
+                raise ValueError(did_you_mean(one, LABELS, f"no variant is called {one[:60]!r}"))
+        if ("{}" in LABELS[name]) != bool(count):
+            raise ValueError(f"{text[:60]!r} {'says' if count else 'does not say'} how many pieces")
+        return cls(name, int(count or 0), within or "")
 
     @property
     def label(self) -> str:

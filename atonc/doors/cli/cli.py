@@ -90,7 +90,7 @@ def _run(words: Sequence[str], program: str) -> int:
         print("atonc: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of a pipe had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _nobody_reads()
         return 0
     except OSError as error:  # of a folder that cannot be listed, a name that is too long, a full disk
         return _refused(InputError(error.strerror or str(error), where=str(error.filename or "")), words, options)
@@ -98,11 +98,20 @@ def _run(words: Sequence[str], program: str) -> int:
         return _refused(_mistake(error), words, options)
 
 
+def _nobody_reads() -> None:
+    """What is still to be written goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _refused(error: AtoncError, words: Sequence[str], options: argparse.Namespace | None) -> int:
     """One paragraph, and an object for tools."""
     show((f"atonc: {error}", *error.details), sys.stderr)
     if "--json" in words:
-        print_document("error", {"error": error.as_dict()})
+        try:
+            print_document("error", {"error": error.as_dict()})
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _nobody_reads()
     report_error(options, error)
     return error.exit_code
 

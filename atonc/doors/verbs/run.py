@@ -57,6 +57,8 @@ def _disasm(options: argparse.Namespace) -> CommandReply:
 
     found = programs.read_programs(options.file)
     chosen = [p for p in found if options.blob in (None, p.name)]
+    if not found:
+        raise InputError("no program of the epoch controller", where=str(options.file), rule="NAME_ecblobs.h has them")
     if not chosen:
         names = ", ".join(p.name for p in found)
         raise InputError(f"no program is called {options.blob}", where=str(options.file), remedy=f"choose from {names}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -43,17 +43,18 @@ def word(text: str) -> str:
     return _UNSAFE_WORD.sub("_", text)[:MAX_NAME] or "_"
 
 
-def unique(names: Iterable[str]) -> dict[str, str]:
+def unique(names: Iterable[str], shown: Callable[[str], str] = str) -> dict[str, str]:
     """A plain name for each, all different."""
     chosen: dict[str, str] = {}
     taken: set[str] = set()
     for name in names:
         if name in chosen:
             continue
-        candidate, count = plain(name), 1
+        base, count = plain(shown(name)), 1
+        candidate = base
         while candidate in taken:
             count += 1
-            candidate = f"{plain(name)[: MAX_NAME - 8]}_{count}"
+            candidate = f"{base[: MAX_NAME - 8]}_{count}"
         taken.add(candidate)
         chosen[name] = candidate
     return chosen

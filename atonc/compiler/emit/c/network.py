@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from functools import cached_property
@@ -97,8 +98,10 @@ class CNetwork:
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """Buffer -> its name in tables and comments."""
-        return names.unique((*self.program.inputs, *self.program.outputs, *self.program.placed))
+        """Buffer -> its name in tables and comments. The number of a scratch memory tells how many forms were tried
+        before, which is not the same for everyone who makes this program: they are counted as they come."""
+        buffers = (*self.program.inputs, *self.program.outputs, *self.program.placed)
+        return names.unique(buffers, lambda name: name if name in self.graph.tensors else re.sub(r"#\d+", "", name))
 
     @cached_property
     def shifts(self) -> dict[str, int]:
