@@ -111,7 +111,8 @@ class InfoMemory:
     @cached_property
     def ids(self) -> dict[str, int]:
         """Buffer -> its number, in the order of pools and addresses."""
-        ordered = sorted(self.infos, key=lambda n: (self.region_of(n), self.network.home(n).address, n))
+        homes, labels = self.network.program.placed, self.network.labels
+        ordered = sorted(self.infos, key=lambda n: (self.region_of(n), homes[n].address, labels[n]))
         return {name: k for k, name in enumerate(ordered, 1)}
 
 
