@@ -277,7 +277,8 @@ def _price(argument: str) -> Iterator[str]:
 
 def _errors() -> Iterator[str]:
     yield "# Errors and exit codes\n"
-    yield "An error is one paragraph on standard error: what, where, which rule, what to do.\n"
+    yield "An error is a few lines on standard error. The first says where (file, node) and what; `cause:` says why,"
+    yield "`fix:` what to do. Lines are as wide as the terminal, or 100 columns.\n"
     yield (
         'With `--json`, standard output holds `{"error": {...}}` with `kind`, `exit_code`, `what`, `where`, `rule`, '
         "`remedy`, and `details`\n(a list of lines) where there is more to say.\n"

@@ -155,7 +155,8 @@ def test_sentences_end_once() -> None:
     ends = {"a": "a.", "a.": "a.", "a?": "a?", "a! ": "a!", "see:": "see:"}
     assert {text: sentence(text) for text in ends} == ends
     error = InputError("is wrong", where="x", rule="be right", remedy="did you mean y?")
-    assert str(error) == "x: is wrong. Rule: be right. What to do: did you mean y?"
+    assert str(error) == "x: is wrong\n  cause: be right\n  fix: did you mean y?"
+    assert error.one_line == "x: is wrong; cause: be right; fix: did you mean y?"
     assert str(InputError("alone")) == "alone"
 
 

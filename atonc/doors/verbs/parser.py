@@ -1,5 +1,5 @@
 """Commands, and the parser that every door uses: a command says what it is called, what it takes and who answers;
-errors are one paragraph, no option may be abbreviated, the usual help is short."""
+errors are short, no option may be abbreviated, the usual help is short."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def default_text(action: argparse.Action) -> str:
 
 
 class Parser(argparse.ArgumentParser):
-    """Errors as one paragraph, like all others; no abbreviations, so that scripts go on working when options come."""
+    """Errors as all others are; no abbreviations, so that scripts go on working when options come."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(**{"formatter_class": Formatter, "allow_abbrev": False, **more})  # type: ignore[arg-type]

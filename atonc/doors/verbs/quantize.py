@@ -101,7 +101,7 @@ def _int8_report(
     try:
         found = replace(examine_quantised(view.compiled, model, data, settings), model=network.model)
     except AtoncError as error:  # the figures of the outputs stand without it
-        return html_page(network), None, str(error)
+        return html_page(network), None, error.one_line
     return html_page(replace(network, accuracy=found)), found, ""
 
 
