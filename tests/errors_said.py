@@ -15,3 +15,8 @@ def readable(said: str) -> str:
     assert all(line.startswith("  ") for line in rest), said
     assert any(line.startswith("  fix: ") for line in rest), f"no fix: {said}"
     return " ".join(said.split())
+
+
+def unwrapped(said: str) -> str:
+    """Whatever was said, in one line: for words that may stand on two."""
+    return " ".join(said.split())

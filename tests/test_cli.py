@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from atonc.doors.cli.cli import main
-from tests.errors_said import readable
+from tests.errors_said import readable, unwrapped
 
 FIRST = Path(__file__).parent.parent / "examples" / "first"
 
@@ -122,10 +122,10 @@ def test_a_wrong_input_shape_names_both_shapes(folder: Path, capsys: pytest.Capt
     wrong = folder / "wrong.npy"
     np.save(wrong, np.zeros((1, 5, 5, 4), np.int8))
     assert main(["run", str(folder), "--input", str(wrong)]) == 2
-    error = capsys.readouterr().err
+    error = unwrapped(capsys.readouterr().err)
     assert "1x5x5x4" in error and "1x64x64x4" in error
 
 
 def test_a_dump_never_lands_on_existing_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", str(folder), "--dump", str(folder)]) == 2
-    assert "empty folder" in capsys.readouterr().err
+    assert "empty folder" in unwrapped(capsys.readouterr().err)

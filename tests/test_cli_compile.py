@@ -25,6 +25,7 @@ from atonc.machine.base import errors
 from atonc.machine.hw import safety
 from atonc.machine.hw.decode import decode_epochs
 from atonc.machine.hw.ec.instructions import decode
+from tests.errors_said import unwrapped
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 DIGITS = str(EXAMPLES / "digits" / "digits.tflite")
@@ -145,7 +146,7 @@ def test_a_broken_gate_ends_with_1_and_writes_nothing(
     gate: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["generate", DIGITS, "-o", str(tmp_path / "out"), "-q", "--no-verify", *gate]) == 1
-    assert gate[0] in capsys.readouterr().err
+    assert gate[0] in unwrapped(capsys.readouterr().err)
     assert not list(tmp_path.iterdir())
 
 
@@ -334,7 +335,7 @@ def test_activations_that_leave_the_chip_are_counted_and_gated(
     memory = json.loads(capsys.readouterr().out)["memory"]
     assert 0 < memory["spilled_bytes"] < memory["activations_bytes"]
     assert main(["analyze", DIGITS, "--mpool", str(file), "-q", "--no-verify", "--no-spill"]) == 1
-    assert "--no-spill" in capsys.readouterr().err
+    assert "--no-spill" in unwrapped(capsys.readouterr().err)
 
 
 def test_types_of_the_edges(capsys: pytest.CaptureFixture[str]) -> None:
@@ -358,7 +359,7 @@ def test_channels_first_at_the_edges(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_cuts_at_unknown_tensors_name_near_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["analyze", DIGITS, "--cut-output-tensors", "poool"]) == 2
-    assert "did you mean 'pool'" in capsys.readouterr().err
+    assert "did you mean 'pool'" in unwrapped(capsys.readouterr().err)
 
 
 def test_sizes_where_all_are_fixed_have_no_effect(capsys: pytest.CaptureFixture[str]) -> None:
@@ -383,7 +384,7 @@ def test_lines_of_existing_scripts_are_taken(tmp_path: Path, capsys: pytest.Capt
 
 def test_wrong_options_are_one_paragraph(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["analyze", DIGITS, "--numerics", "3.x"]) == 2
-    text = capsys.readouterr().err
+    text = unwrapped(capsys.readouterr().err)
     assert text.startswith("atonc: ") and text.count("\n") == 1 and "2.x" in text
 
 

@@ -16,6 +16,7 @@ from atonc.delivery.application.types import Application, AppOptions, Reservatio
 from atonc.doors.cli.cli import main
 from atonc.machine.base.errors import CapacityError, InputError
 from tests.application.made import DIGITS, TFLITE, alone, application, plan, plan_of, with_image
+from tests.errors_said import unwrapped
 
 
 def _named(name: str, other: str) -> Application:
@@ -32,7 +33,7 @@ def test_no_other_build_goes_to_an_application(tmp_path: Path, capsys: pytest.Ca
     words = ["generate", str(DIGITS / "digits.onnx"), "--no-verify", "-o", str(folder), "-n"]
     for name in ("second", "first", "app", "new"):
         assert main([*words, name]) == 2
-        said = capsys.readouterr().err
+        said = unwrapped(capsys.readouterr().err)
         assert "belongs to application 'app' (app_manifest.json)" in said and "name another folder with -o" in said
     with pytest.raises(InputError, match="belongs to application 'app'"):
         updating.update(with_image(), "second", folder, folder)
@@ -48,7 +49,7 @@ def test_a_mixed_folder_is_not_run(tmp_path: Path, capsys: pytest.CaptureFixture
         (made / path.name).write_bytes(path.read_bytes())
     for words in (["run"], ["explain"], ["compare", str(other)]):
         assert main([words[0], str(made / "first.c"), *words[1:]]) == 2
-        assert "is not the file that was generated with the others" in capsys.readouterr().err
+        assert "is not the file that was generated with the others" in unwrapped(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(("name", "other", "file"), [("a", "stai_a", "stai_a.c"), ("a", "A_memories", "_memories.h")])

@@ -15,6 +15,7 @@ from atonc.doors.cli.cli import main
 from atonc.insight.explain.remedies import demand, levers, peak
 from atonc.machine.cost.network import spill_lines
 from tests.compiler.test_named_cases import _conv, _net
+from tests.errors_said import unwrapped
 from tests.frontends.onnx_models import Net
 from tests.insight.views import view
 
@@ -87,7 +88,7 @@ def _first_flags(text: str) -> list[str]:
 def test_the_first_lever_does_what_was_said(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, pools = str(_picture_model(tmp_path / "model.onnx")), ["--mpool", _pools(tmp_path, 168)]
     assert main([verb, model, *pools]) == 3
-    text = capsys.readouterr().err
+    text = unwrapped(capsys.readouterr().err)
     assert "live in step" in text
     assert "picture" in text
     flags = _first_flags(text)
@@ -110,7 +111,7 @@ def test_spills_come_first_and_with_levers(tmp_path: Path, capsys: pytest.Captur
     assert "1. int8 input (--input-data-type int8)" in text
     assert "less in external RAM" in text
     assert main(["analyze", model, *pools, "--no-verify", "--no-spill", "-q"]) == 1
-    assert "--no-spill allows none" in capsys.readouterr().err
+    assert "--no-spill allows none" in unwrapped(capsys.readouterr().err)
     assert main(["explain", model, *pools, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["spilled_bytes"] > 0

@@ -17,6 +17,7 @@ from atonc.insight.quantizing.samples import read_samples
 from atonc.insight.quantizing.types import QuantizeOptions
 from atonc.machine.base.disk import missing
 from atonc.machine.base.errors import AtoncError, InputError, ModelError, UnsupportedError
+from tests.errors_said import unwrapped
 from tests.quantizing.float_models import Build, network, samples, save
 
 SHAPES = {"x": (1, 3, 12, 12)}
@@ -160,5 +161,5 @@ def test_settings_are_checked() -> None:
 def test_command_lines_that_mean_nothing(words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [str(save(tmp_path, network())), "--data", str(samples(tmp_path)), "-o", str(tmp_path / "out.onnx")]
     assert main(["quantize", *files, *words.split()]) == 2
-    said = capsys.readouterr().err
+    said = unwrapped(capsys.readouterr().err)
     assert words.split()[1].removesuffix("%") in said and not (tmp_path / "out.onnx").exists()

@@ -66,8 +66,9 @@ class ModelOptions:
         takes=Takes(choices=tuple(TYPES), local=True, rare=True),
     )  # fmt: skip
     target: str = option(
-        "stm32n6", "--target", MEMORY, "the only target", takes=Takes(choices=("stm32n6",), local=True, rare=True)
-    )
+        "stm32n6", "--target", MEMORY, "the only target", parse=str.lower,
+        takes=Takes(choices=("stm32n6",), local=True, rare=True),
+    )  # fmt: skip
     st_neural_art: str | None = option(
         None, "--st-neural-art", MEMORY, "ST's profile: a built-in name, a file, or both",
         metavar="[PROFILE@]FILE.json", takes=Takes(bare="default", local=True),

@@ -26,6 +26,7 @@ from atonc.insight.explain.types import BufferView, Decision, LayerView, Network
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import size_text
 
 
 @dataclass(frozen=True)
@@ -215,9 +216,9 @@ class FitLever:
         return self.after.cycles - self.before.cycles if self.before.fits and self.after.fits else 0
 
     def __str__(self) -> str:
-        parts = [f"{self.saved_bytes / 1024:+,.0f} KiB".replace("+", "-", 1) if self.saved_bytes > 0 else "no RAM"]
+        parts = [f"-{size_text(self.saved_bytes)}" if self.saved_bytes > 0 else "no RAM"]
         if self.unspilled_bytes and self.before.fits:
-            parts.append(f"{self.unspilled_bytes / 1024:,.0f} KiB less in external RAM")
+            parts.append(f"{size_text(self.unspilled_bytes)} less in external RAM")
         if self.before.fits and self.after.fits and self.before.cycles:
             parts.append(f"{100 * self.cycles / self.before.cycles:+.1f} % cycles")
         if not self.before.fits and self.after.fits:
