@@ -261,7 +261,7 @@ def test_profiles_name_pools_and_unknown_options(tmp_path: Path) -> None:
     assert profile.missing == ("--w-bits",) and profile.unknown_keys == ("key",) and not profile.no_cpu
     with pytest.raises(errors.InputError, match="choose from fast"):
         read_profile(str(file))
-    with pytest.raises(errors.InputError, match=r"no such profile file.*profile-allmems--O3"):
+    with pytest.raises(errors.InputError, match=r"no such profile file(?s:.*)profile-allmems--O3"):
         read_profile("something-else")
     with pytest.raises(errors.InputError, match="did you mean profile-minimal"):
         read_profile("profile-minimall")
@@ -382,10 +382,10 @@ def test_lines_of_existing_scripts_are_taken(tmp_path: Path, capsys: pytest.Capt
     assert "pool" in capsys.readouterr().out
 
 
-def test_wrong_options_are_one_paragraph(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_options_are_one_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["analyze", DIGITS, "--numerics", "3.x"]) == 2
     text = unwrapped(capsys.readouterr().err)
-    assert text.startswith("atonc: ") and text.count("\n") == 1 and "2.x" in text
+    assert text.startswith("atonc: ") and text.count("atonc: ") == 1 and "2.x" in text
 
 
 def test_memory_before_speed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ do. The command line prints them and ends with `exit_code`; a traceback is alway
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 WIDTH = 100  # columns of an error where the width of the terminal is not known
@@ -61,7 +62,7 @@ class AtoncError(Exception):
         """Where and what; then each cause and each fix."""
         what, rest = _first_clause(self.what)
         causes = [f"  cause: {one}" for one in (rest, self.rule) if one]
-        fixes = [f"  fix: {one.removeprefix('or ')}" for one in self.fix.split("; ") if one]
+        fixes = [f"  fix: {one.removeprefix('or ')}" for one in re.split("; (?!then )", self.fix) if one]
         first = f"{_bounded(self.where, _PLACE)}: {what}" if self.where else what
         return [_bounded(plain(line.rstrip()), _LONG) for line in (first, *causes, *fixes)]
 
