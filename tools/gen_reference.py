@@ -91,7 +91,7 @@ def _section(title: str, found: Iterable[Rule]) -> Iterator[str]:
         if rule.limit:
             yield f"- Limit: {rule.limit}"
         if rule.remedy:
-            yield f"- What to do: {rule.remedy}"
+            yield f"- Fix: {rule.remedy}"
         yield f"- Evidence: {rule.evidence}\n"
 
 

@@ -370,7 +370,7 @@ class Gates:
     )
     max_latency: float = option(0.0, "--max-latency", GATES, "of the prediction", metavar="MS", parse=positive)
     max_energy: float = option(
-        *(0.0, "--max-energy", GATES, "likely microjoules of an inference (default: any)"),
+        *(0.0, "--max-energy", GATES, "likely microjoules/inference (default: any)"),
         metavar="UJ",
         parse=positive,
         takes=RARE,

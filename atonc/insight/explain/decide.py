@@ -314,7 +314,7 @@ def _limits(machine: Machine) -> dict[str, str]:
 
 def _programming(machine: Machine) -> dict[str, str]:
     by_word, behind = machine.timing.cpu_before_word, machine.timing.cpu_after_constant
-    said = f"{by_word:g} CPU cycles per word of the program, and {behind:g} or more behind the epoch"
+    said = f"{by_word:g} CPU cycles per word of the command stream, and {behind:g} or more behind the epoch"
     return {rules.BOUNDS["programming"].id: said}
 
 

@@ -48,7 +48,7 @@ def priced(
     trials = [trial for trial in TRIALS if trial.rules & present]
     results = []
     for number, trial in enumerate(trials, 1):
-        with progress.part(f"remedy {number} of {len(trials)}"):
+        with progress.part(f"action {number} of {len(trials)}"):
             results.append((trial, _run(trial, view, options)))
     layers = (
         replace(layer, decisions=tuple(_price(one, layer, network, results) for one in layer.decisions))
@@ -248,7 +248,7 @@ def levers(source: Graph, options: Options, at_peak: Collection[str] = ()) -> tu
     changes = list(_changes(source, options, at_peak or ("input", "output")))
     found = []
     for number, (what, changed) in enumerate(changes, 1):
-        with progress.part(f"lever {number} of {len(changes)}"):
+        with progress.part(f"option {number} of {len(changes)}"):
             found.append(FitLever(what, changed, before, demand(source, changed)))
     useful = [one for one in found if one.saved_bytes > 0 or one.unspilled_bytes > 0]
     return tuple(sorted(useful, key=lambda one: (one.moves, -one.unspilled_bytes, -one.saved_bytes, one.what)))

@@ -49,7 +49,7 @@ METRICS = (
     *map(_metric, ("rmse", "mae", "l2r", "mean", "std", "nse", "cos")),
     doc.Column[Row]("exact %", lambda row: row[1].metrics.exact_percent, "{:.3f}", width=8),
     doc.Column[Row]("within 1 %", lambda row: row[1].metrics.within_1_percent, "{:.3f}", width=10),
-    doc.Column[Row]("max codes", lambda row: row[1].max_lsb, "{:.2f}", width=9),
+    doc.Column[Row]("max LSB", lambda row: row[1].max_lsb, "{:.2f}", width=9),
     doc.Column[Row]("", lambda row: row[2], left=True),
 )
 
@@ -101,7 +101,7 @@ def _short(found: Validation, min_cosine: float) -> Iterator[doc.Block]:
                 rows += [(f"  {_kernels(sibling.title)}", sibling, "") for sibling in by.spread]
     yield doc.Table(SHORT, rows, "Outputs", True, indent=0)
     if any(output.spread for output in found.outputs):
-        yield "(indented: how far the reference's other kernels are; max in codes)"
+        yield "(indented: how far the reference's other kernels are; max in LSB)"
     if apart:
         yield f"(cosine below {min_cosine}: {MARGIN} times the distance of the network rounded otherwise passes)"
 

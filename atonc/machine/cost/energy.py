@@ -105,7 +105,7 @@ class EnergyEstimate:
         }
 
     def __str__(self) -> str:
-        return f"{amount(self.uj.likely)} ({amount(self.uj.low)} to {amount(self.uj.high)})"
+        return f"{amount(self.uj.likely)}/inference ({amount(self.uj.low)} to {amount(self.uj.high)})"
 
 
 def amount(microjoules: float) -> str:

@@ -127,7 +127,7 @@ class Product:
 
     @property
     def error(self) -> float:
-        """The error in codes, before the last rounding."""
+        """The error in LSB, before the last rounding."""
         last = self.last
         if isinstance(last, Affine):
             return affine_error(last, np.array([self.scale]), np.array([self.offset]), _LARGEST_PRODUCT)
