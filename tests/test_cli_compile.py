@@ -56,7 +56,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_analyze_names_what_runs_where_and_why(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["analyze", DIGITS, "-v"]) == 0
     text = capsys.readouterr().out
-    for expected in ("on the NPU", "activations", "ST's estimate", "latency", "What may help", "verification"):
+    for expected in ("on the NPU", "activations", "ST's estimate", "latency", "Possible action", "verification"):
         assert expected in text
 
 
@@ -322,7 +322,7 @@ def test_a_board_without_npu_ram_gets_forms_that_any_memory_takes(
     assert main(["analyze", DIGITS, "--mpool", str(file), "-v"]) == 0
     text = capsys.readouterr().out
     on_cpu = text.split("CPU:")[1].splitlines()[0]
-    assert "cosine 0.999" in text and "0 unproven forms" in text and "2 operators" in on_cpu
+    assert "cosine 0.999" in text and "0 unproven configurations" in text and "2 operators" in on_cpu
 
 
 def test_activations_that_leave_the_chip_are_counted_and_gated(

@@ -133,7 +133,7 @@ def test_pictures_are_told_by_their_contents(tmp_path: Path, capsys: pytest.Capt
     for kind, converted in (("TIFF", "RGB"), ("ICO", "RGB"), ("PNG", "I;16")):
         picture.convert("L").convert(converted).save(tmp_path / "x.png", kind)
         said = refusal(["run", FIRST, "--input", str(tmp_path / "x.png")], capsys)
-        assert "picture" in said
+        assert "image" in said
     (tmp_path / "x.png").write_bytes(b"P6 100000 100000 255\n" + bytes(100))
     assert "10,000,000,000" in refusal(["run", FIRST, "--input", str(tmp_path / "x.png")], capsys).replace(
         "100000 x 100000 pixels", "10,000,000,000"

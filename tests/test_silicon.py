@@ -119,7 +119,7 @@ def _bound():
 
 def test_what_is_unseen_is_listed_without_being_asked() -> None:
     text = parts.silicon_lines(summarise([planted(Grade.UNSEEN), replace(planted(Grade.COMPOSED, "S3"), number=2)]))
-    assert text[0] == "silicon: 1 epoch composed of seen parts, 1 unseen"
+    assert text[0] == "hardware confidence: 2 epochs: 1 new combination of known parts, 1 not seen in ST programs"
     assert "     CONVACC W of 3x3/1 simd1 F1 = 1 (seen: 2..240): 1 epoch, first 1" in text
     assert text[-1] == "  S3 Larger frames: 1 epoch"
 

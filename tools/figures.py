@@ -73,8 +73,8 @@ def front() -> str:
     rows = {
         f"**{n['on_chip_mean']:.2f}x** the latency that ST publishes": (
             f"predicted, against release {new['release']} as measured by ST: geometric mean of {n['on_chip']} networks"
-            f", {n['strongest'][0][0]:.2f}x to {n['weakest'][0][0]:.2f}x; {n['on_chip_high']:.2f}x with all predictions "
-            "at the upper error bound",
+            f", {n['strongest'][0][0]:.2f}x to {n['weakest'][0][0]:.2f}x; {n['on_chip_high']:.2f}x with all "
+            "predictions at the upper error bound",
             "[tables](benchmarks/results/against_st.md), [where it comes from](docs/schedule.md)",
         ),
         f"**{fmean(blind):.1f} %** mean error of a predicted latency": (
@@ -208,7 +208,7 @@ def measured_epochs() -> str:
 def constants() -> str:
     """Name, value, range and the comment of every constant: tag and evidence."""
     ranges = tomllib.loads(MACHINE.read_text())["ranges"]
-    lines, part = ["| constant | value | tag | may be | evidence |", "|---|---:|---|---|---|"], ""
+    lines, part = ["| constant | value | tag | may be | source |", "|---|---:|---|---|---|"], ""
     for line in MACHINE.read_text().splitlines():
         part = line[1:].split("]")[0] if line.startswith("[") else part
         found = _CONSTANT.match(line)
@@ -219,7 +219,7 @@ def constants() -> str:
 
 
 def band() -> str:
-    lines = ["| of the time | may take | evidence |", "|---|---:|---|"]
+    lines = ["| of the time | may take | source |", "|---|---:|---|"]
     for topic, limit in limits().items():
         lines.append(f"| {topic} | {100 * limit.low:+.0f} to {100 * limit.high:+.0f} % | {limit.why} |")
     return "\n".join(lines)
@@ -273,7 +273,7 @@ def pools() -> str:
 def passes() -> str:
     """Lists the passes of the schedule as the compiler does."""
     rows = (f"| `{one.name}` | {one.what} | {'on' if one.default else 'off'} | {_seen(one)} |" for one in ALL)
-    head = ("| pass | what | by default | published programs have what it makes |", "|---|---|---|---|")
+    head = ("| pass | what | by default | ST programs have what it makes |", "|---|---|---|---|")
     return "\n".join((*head, *rows))
 
 

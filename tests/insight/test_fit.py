@@ -107,7 +107,7 @@ def test_spills_come_first_and_with_levers(tmp_path: Path, capsys: pytest.Captur
     pools = ["--mpool", _pools(tmp_path, 168, external)]
     assert main(["explain", model, *pools]) == 0
     text = capsys.readouterr().out
-    assert text.index("SPILL:") < text.index("what to do") and "\nRAM " in text
+    assert text.index("SPILL:") < text.index("with actions") and "\nRAM " in text
     assert "1. int8 input (--input-data-type int8)" in text
     assert "less in external RAM" in text
     assert main(["analyze", model, *pools, "--no-verify", "--no-spill", "-q"]) == 1

@@ -183,4 +183,4 @@ def test_a_worst_case_that_says_nothing_is_not_printed(
 def test_one_node_is_explained_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", str(DIGITS), "--node", "SOFTMAX_7", "--no-prices"]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("softmax SOFTMAX_7: CPU") and "bound by" not in text and "layers" not in text
+    assert text.startswith("softmax SOFTMAX_7: CPU") and "bottlenecks" not in text and "layers" not in text

@@ -126,16 +126,16 @@ def test_folders(tmp_path: Path) -> None:
     folder.mkdir()
     refused(folder, "the folder is empty")
     (folder / "notes.txt").write_text("x")
-    refused(folder, "no picture among its 1 file")
+    refused(folder, "no image among its 1 file")
     random = np.random.default_rng(0)
     for index in range(9):
         pillow.fromarray(random.integers(0, 256, (10, 14, 3), np.uint8)).save(folder / f"{index}.png")
     found = read_samples(folder, SHAPES, QuantizeOptions(mean=("127.5",), std=("127.5",)))
     assert len(found.feeds) == 9 and found.feeds[0]["x"].shape == (1, 3, 12, 12)
     assert -1 <= found.feeds[0]["x"].min() < 0 < found.feeds[0]["x"].max() <= 1
-    refused(folder, "pictures do not fit", {"x": (1, 40)})
+    refused(folder, "images do not fit", {"x": (1, 40)})
     (folder / "5.png").write_bytes(b"\x89PNG broken")
-    assert "5.png" in refused(folder, "cannot be read as a picture")
+    assert "5.png" in refused(folder, "cannot be read as an image")
 
 
 def test_pixels_of_another_range_than_in_training(tmp_path: Path) -> None:

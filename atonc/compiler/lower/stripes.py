@@ -29,7 +29,7 @@ from atonc.machine.base.reasons import Evidence, Rule, Severity
 STRIPE = Rule(
     "STRIPE",
     "mapping",
-    "rows in bands that would be rounded otherwise than the whole layer",
+    "row tiles would be rounded otherwise than the whole layer",
     Evidence(report="the roundings of both"),
     "use --schedule-without stripe",
     "results that are the same bit for bit",

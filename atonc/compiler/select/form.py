@@ -142,9 +142,10 @@ class Refusal(Exception):
 
 def without_evidence(graded: Graded) -> RefusedForm:
     """A form that the user does not trust."""
-    by = f" (argument {graded.argument})" if graded.argument else ""
-    seen = f"{graded.grade}: {graded.feature}{by}"
-    return RefusedForm(NO_EVIDENCE, seen, f"seen: {graded.seen}", NO_EVIDENCE.remedy)
+    by = f" (relies on argument {graded.argument})" if graded.argument else ""
+    return RefusedForm(
+        NO_EVIDENCE, f"needs {graded.feature}{by}", f"ST programs: {graded.seen or 'none'}", NO_EVIDENCE.remedy
+    )
 
 
 def _in_ram(buffer: Buffer) -> Buffer:

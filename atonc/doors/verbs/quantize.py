@@ -167,7 +167,7 @@ COMMANDS = (
             arg("model", title=MODEL, type=Path, metavar="MODEL", help="float .onnx, .tflite or .pt2"),
             arg(
                 "--data", title=DATA, type=Path, required=True, metavar="DIR|FILE.npz",
-                help="folder of pictures, or .npz with samples first",
+                help="folder of images, or .npz with samples first",
             ),
             arg(
                 "-o", "--output", title=OUTPUT, type=Path, metavar="OUT.onnx",

@@ -197,7 +197,7 @@ def _of_codes(weights: Tensor, layer: MeasuredLayer) -> Symptom:
 def _arithmetic(measured: Measurement, layer: MeasuredLayer) -> Symptom:
     names = [name for name, owner in measured.owners.items() if owner is layer]
     ops = [measured.canonical.producers[name] for name in names]
-    far = f"up to {layer.max_codes:.0f} codes from exact arithmetic"
+    far = f"up to {layer.max_codes:.0f} LSB from exact arithmetic"
     if layer.max_codes <= MANY_CODES * (WIDE_STEP if layer.format.dtype == "int16" else 1):
         return Symptom("rounding", f"the NPU rounds: {far}")
     if any(op.kind == "table" for op in ops):

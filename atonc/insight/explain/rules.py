@@ -212,7 +212,7 @@ PADDED = _rule(
     "MODE-PADDED-COPY",
     "this padding has no setting of the convolver: a padded copy of the input is written first",
     "pad evenly and by less than the kernel, or choose a size that needs no padding",
-    "paddings that public networks let the convolver add",
+    "paddings that ST programs let the convolver add",
     FORM,
 )
 BORDERED = _rule(
@@ -268,7 +268,7 @@ STAGES = _rule(
 PIECES = _rule(
     "MODE-MEAN-PIECES",
     "the mean is over more values than one pass sums: sums of pieces are added up",
-    "pool in two steps, or a smaller picture before the mean",
+    "pool in two steps, or a smaller image before the mean",
     "one window of the averaging unit",
     FORM,
 )
@@ -281,7 +281,7 @@ RESIZE = _rule(
 )
 CONVERSION = _rule(
     "MODE-CONVERSION",
-    "codes change their zero point, scale or sign in an epoch of their own",
+    "zero point, scale or sign change in an epoch of their own",
     "int8 at the edges of the model (--input-data-type, --output-data-type), equal scales on both sides inside",
     "int8 with the scale that the next layer expects",
     FORM,
@@ -289,7 +289,7 @@ CONVERSION = _rule(
 
 LIBRARY = _rule(
     "CPU-LIBRARY",
-    "a function of the vendor's library computes this on the processor",
+    "a function of ST's library computes this on the CPU",
     "compile the model with atonc: `atonc explain MODEL` says which rule applies and what to do",
     "operators that ST's compiler puts on the NPU",
 )
@@ -297,13 +297,13 @@ CHAINED = _rule(
     "CHAIN-BEHIND",
     "the work is done on the stream of the layer before, in its epochs, so that nothing goes through memory",
     "",
-    "chains of units that published programs have, where the cycle model says that they are faster",
+    "chains of units of ST programs, where the cycle model says that they are faster",
 )
 CARRIES = _rule(
     "CHAIN-CARRIES",
     "the epochs of this layer also do work of the next one, on the stream of its results",
     "",
-    "chains of units that published programs have, where the cycle model says that they are faster",
+    "chains of units of ST programs, where the cycle model says that they are faster",
 )
 APART = _rule(
     "CHAIN-APART",
@@ -328,13 +328,13 @@ STRIPED = _rule(
     "ROWS-IN-TURN",
     "this layer and its neighbours compute some rows at a time, in turn, so that what lies between them is never whole",
     "",
-    "convolutions one behind the other; bands that round as the whole layer does; a faster or smaller program",
+    "convolutions one behind the other; row tiles that round as the whole layer does; a faster or smaller program",
 )
 UNSTRIPED = _rule(
     "ROWS-AT-ONCE",
     "this layer and its neighbours could compute their rows in turn, and do not",
     "",
-    "convolutions one behind the other; bands that round as the whole layer does; a faster or smaller program",
+    "convolutions one behind the other; row tiles that round as the whole layer does; a faster or smaller program",
 )
 
 

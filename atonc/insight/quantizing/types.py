@@ -77,11 +77,11 @@ class QuantizeOptions:
 
     samples: int = option(USUAL_SAMPLES, "--samples", DATA, "how many are used at most", metavar="N", parse=count)
     mean: tuple[str, ...] = option(
-        (), "--mean", DATA, "subtracted from the pixels of pictures, one number or one per channel",
+        (), "--mean", DATA, "subtracted from the pixels of images, one number or one per channel",
         metavar="M[,M,M]", parse=numbers,
     )  # fmt: skip
     std: tuple[str, ...] = option(
-        (), "--std", DATA, "pixels of pictures are divided by it, after --mean", metavar="S[,S,S]", parse=numbers
+        (), "--std", DATA, "pixels of images are divided by it, after --mean", metavar="S[,S,S]", parse=numbers
     )
     fixed_shapes: dict[str, int] = option(
         dict, "--fix-parametric-shapes", MODEL, "sizes of free dimensions: B=1,T=16 or {'x:2': 48}", metavar="SHAPES",

@@ -244,7 +244,7 @@ def memory_chapter(view: CompileView) -> doc.Chapter:
     if fetched := sum(home.buffer.kind == BufferKind.PREFETCHED for home in placed.values()):
         blocks.append(
             f"  weights fetched ahead: {count(fetched, 'constant')}, {memory.prefetched_bytes:,} bytes beside other "
-            "RAM; no published program copies from flash beside a convolution"
+            "RAM; no ST program copies from flash beside a convolution"
         )
     if memory.relocatable_bytes:
         size = f"{memory.relocatable_bytes:,} bytes of variables"
@@ -317,8 +317,8 @@ def error_chapter(compiled: Compiled) -> doc.Chapter:
     blocks: list[doc.Block] = [doc.Table(ERRORS, sorted(layers, key=lambda e: -e.local), "Expected errors")]
     if saturating := [e for e in layers if e.saturates]:
         blocks.append(
-            f"  sums of {count(len(saturating), 'layer')} have room for {min(e.room for e in saturating):.3g} times "
-            f"those of typical inputs or more, not for all: {', '.join(e.node for e in saturating)}"
+            f"  accumulator headroom {min(e.room for e in saturating):.3g}x or more for typical inputs, "
+            f"below 1x for extreme ones: {', '.join(e.node for e in saturating)}"
         )
     for name, peak in output_peaks(compiled, layers).items():
         if peak <= MANY_CODES:  # beyond, the worst case of deep networks says nothing; the verification measures it

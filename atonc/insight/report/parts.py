@@ -58,14 +58,13 @@ _WORDS = {
     Grade.ONCE: "seen in one ST program",
     Grade.WITHIN: "within the range of ST programs",
     Grade.PART: "part of a set in ST programs",
-    Grade.COMPOSED: "new combinations of known parts",
     Grade.UNSEEN: "not seen in ST programs",
 }
 
 
 @dataclass(frozen=True)
 class Group:
-    """Forms that rest on the same thing."""
+    """Configurations that rest on the same thing."""
 
     title: str
     share: TimeShare
@@ -102,20 +101,22 @@ def _answer_lines(found: BoardEvidence) -> list[str]:
     """What the board said of itself."""
     if found == NO_ANSWERS:
         return []
-    said = [f"{count(len(found.confirmed), 'form')} confirmed, {len(found.refuted)} refuted"]
+    said = [f"{count(len(found.confirmed), 'configuration')} confirmed, {len(found.refuted)} refuted"]
     said += [f"{', '.join(sorted(found.distrusted))} disproved"] if found.distrusted else []
     said += [f"{', '.join(name for name, _ in found.constants)} measured"] if found.constants else []
     return [f"  {found.board} answered: {'; '.join(said)}"]
 
 
 def grade_text(found: Summary) -> str:
-    """`12 epochs seen in published programs, 2 seen once, 30 within what was seen, 0 unseen`: the words of every view.
-    Grades that no epoch has are left out, but for the last one. An epoch has the grade of its worst form, so the first
-    words stand for epochs of which all was seen."""
-    shown = [grade for grade in Grade if found.epochs[grade] or grade == Grade.UNSEEN]
-    first, *others = (f"{found.epochs[grade]} {_WORDS[grade]}" for grade in shown)
-    number, words = first.split(" ", 1)
-    return ", ".join((f"{count(int(number), 'epoch')} {words}", *others))
+    """`5 epochs: 2 within the range of ST programs, 3 new combinations of known parts, 0 not seen in ST programs`: the
+    words of every view. Grades that no epoch has are left out, but for the last one. An epoch has the grade of its worst
+    form, so the first words stand for epochs of which all was seen."""
+    shown = {grade: found.epochs[grade] for grade in Grade if found.epochs[grade] or grade == Grade.UNSEEN}
+    words = (
+        f"{count(number, 'new combination')} of known parts" if grade == Grade.COMPOSED else f"{number} {_WORDS[grade]}"
+        for grade, number in shown.items()
+    )
+    return f"{count(sum(shown.values()), 'epoch')}: {', '.join(words)}"
 
 
 def silicon_data(found: Summary) -> dict[str, Any]:
@@ -166,7 +167,7 @@ def form_line(form: FormCount) -> str:
 
 
 SLOWEST = 10
-_EPOCH_LEGEND = ", cycles as ST's compiler would estimate and as we predict"
+_EPOCH_LEGEND = ", cycles by ST's estimate and as predicted"
 _WIDE_WORDS, _NARROW_WORDS = 200, 18  # characters of what an epoch is for
 
 

@@ -163,7 +163,7 @@ def _sections(result: Quantised, verbose: bool) -> Iterator[doc.Chapter]:
     if result.float_nodes:
         shown = result.float_nodes if verbose else result.float_nodes[:MOST_NAMES]
         more = " ..." if len(result.float_nodes) > len(shown) else ""
-        blocks.append(f"without an int8 form, or better in float: {', '.join(shown)}{more}")
+        blocks.append(f"without an int8 alternative, or better in float: {', '.join(shown)}{more}")
     yield doc.Chapter("outputs", [*blocks, *(doc.Note(text, hint=True) for text in result.notes)])
 
 

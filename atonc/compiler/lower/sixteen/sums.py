@@ -450,7 +450,7 @@ def needed_codes(layer: ConvLayer, context: Context) -> CoarseCodes:
     most = most_dropped(context)
     if dropped > most:
         seen = f"sums of {layer.op.name} need codes without their {dropped} lowest bits"
-        raise Refusal(COARSE, seen, f"{most} bits", "read it byte by byte, or accept it with --allow-coarse CODES")
+        raise Refusal(COARSE, seen, f"{most} bits", "read it byte by byte, or accept it with --allow-coarse LSB")
     return CoarseCodes(dropped) if dropped or any(layer.padding) else _AS_THEY_ARE
 
 

@@ -310,7 +310,7 @@ def right_alignment(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "U17",
-    "the combination of settings of a unit occurs in a public network",
+    "the combination of settings of a unit occurs in an ST program",
     Evidence(report=f"{_COMBINATIONS} combinations"),
     severity=Severity.UNPROVEN,
     remedy="choose settings that occur, or test on a board",
@@ -350,7 +350,7 @@ def _reads_narrow_kernels(view: EpochView, unit: str, c: StrengConfig) -> bool:
 
 @rule(
     "U19",
-    "rasters count no more lines, pixels and elements and step no farther than those of public networks",
+    "rasters count no more lines, pixels and elements and step no farther than those of ST programs",
     proven(
         14635,
         "rasters",
