@@ -192,7 +192,7 @@ def test_where_time_is_lost_stands_in_the_page(browser: Any, pages: dict[str, Pa
     assert digits.limit is not None
     lost = sorted((layer for layer in digits.layers if layer.lost_cycles), key=lambda one: -one.lost_cycles)
     with opened(browser, pages["report"]) as page:
-        assert f"{digits.limit.times_practical:.2f} times its practical bound" in page.inner_text("#lost-hint")
+        assert f"{digits.limit.times_practical:.2f} times its attainable minimum" in page.inner_text("#lost-hint")
         rows = page.locator("#lost-table tr.row")
         assert [rows.nth(k).locator("td").first.inner_text() for k in range(len(lost))] == [one.name for one in lost]
         assert page.locator("#roofline-plot circle").count() == 4

@@ -73,5 +73,5 @@ def help_without() -> str:
 
 
 def help_with() -> str:
-    listed = (f"{p.name} ({p.what}{'' if p.seen else '; no published program has it'})" for p in ON_REQUEST.values())
+    listed = (f"{p.name} ({p.what}{'' if p.seen else '; no ST program has it'})" for p in ON_REQUEST.values())
     return f"passes that are off by default, separated by commas: {', '.join(listed)}"

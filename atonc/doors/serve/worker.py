@@ -284,7 +284,7 @@ def _explained(network: NetworkView) -> dict[str, Any]:
         [f"{len(on_cpu)} of {len(network.layers)}", f"layers on the CPU, {ms_text(took)}"],
     ]
     if network.limit is not None:
-        tiles.append([f"{network.limit.times_practical:.2f}", "times its practical bound"])
+        tiles.append([f"{network.limit.times_practical:.2f}", "times its attainable minimum"])
     return {"tiles": tiles, "notes": list(network.notes[:MOST_NOTES])}
 
 

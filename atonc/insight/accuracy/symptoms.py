@@ -126,8 +126,8 @@ def _activation(measured: Measurement, layer: MeasuredLayer) -> Symptom:
         words = f"channels of unlike size share one scale: largest values from {loud.min():.3g} to {loud.max():.3g}"
         return Symptom("shared-scale", f"{words}, one step is {layer.format.scale:.3g}")
     if is_wide:
-        return Symptom("sixteen-bits", f"even 65,536 codes are few for these values: {has}, {spans}")
-    return Symptom("eight-bits", f"256 codes are few for these values: {has}, {spans}")
+        return Symptom("sixteen-bits", f"even 65,536 levels are few for these values: {has}, {spans}")
+    return Symptom("eight-bits", f"256 levels are few for these values: {has}, {spans}")
 
 
 # ------------------------------------------------------------------------------------------------------------- weights

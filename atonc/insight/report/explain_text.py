@@ -1,4 +1,4 @@
-"""What `atonc explain` shows: every layer, where it runs, what bounds it, which rules decided so, and what to do."""
+"""What `atonc explain` shows: every layer, where it runs, its bottleneck, which rules decided so, and what to do."""
 
 from __future__ import annotations
 

@@ -109,8 +109,8 @@ def _answer_lines(found: BoardEvidence) -> list[str]:
 
 def grade_text(found: Summary) -> str:
     """`5 epochs: 2 within the range of ST programs, 3 new combinations of known parts, 0 not seen in ST programs`: the
-    words of every view. Grades that no epoch has are left out, but for the last one. An epoch has the grade of its worst
-    form, so the first words stand for epochs of which all was seen."""
+    words of every view. Grades that no epoch has are left out, but for the last one. An epoch has the grade of its
+    worst form, so the first words stand for epochs of which all was seen."""
     shown = {grade: found.epochs[grade] for grade in Grade if found.epochs[grade] or grade == Grade.UNSEEN}
     words = (
         f"{count(number, 'new combination')} of known parts" if grade == Grade.COMPOSED else f"{number} {_WORDS[grade]}"

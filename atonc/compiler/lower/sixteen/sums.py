@@ -341,7 +341,7 @@ def _rule(low: ConvLayer, gain: Real, offset: Real, limits: WideSum) -> tuple[Wi
     factors = np.rint(steep * 2.0**fine).astype(np.int64)
     addends = np.rint((offset + limits.steps[0]) * 2.0**fine).astype(np.int64)
     if np.abs(addends).max(initial=0) > 2 * HIGHEST << fine:
-        raise Refusal(SCALES, "a bias beyond 17 bits", "65,534 codes", "join the halves in a second epoch")
+        raise Refusal(SCALES, "a bias beyond 17 bits", "65,534 LSB", "join the halves in a second epoch")
     reach = float((np.abs(gain) * needed).max(initial=0.0))
     rule, more = weighed(WideRequantisation(shift - BYTE, factors, addends, fine), reach)
     return rule, float(np.abs(steep).max()) + (HIGHEST + 1) * 0.5 * 2.0**-fine + 1.0 + more

@@ -334,7 +334,7 @@ def _difference(kind: str, key: mode_keys.Key) -> str:
     "kernels are read in elements of whole bytes",
     proven(6728, "kernel streams"),
     severity=Severity.UNPROVEN,
-    remedy="store kernels in bytes, or ask a board (the probes narrow-*) and compile with its evidence",
+    remedy="store kernels in bytes, or test it on a board (the probes narrow-*) and compile with its --evidence file",
 )
 def kernels_in_bytes(view: EpochView) -> Iterator[SafetyFinding]:
     trust = view.context.trust
