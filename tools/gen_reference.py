@@ -175,7 +175,8 @@ def _silicon() -> Iterator[str]:
     yield "# Hardware confidence\n"
     ran = store.ran_on_a_board(figures.RECORDINGS)
     begins = "Boards ran few of our programs (see below)" if ran else "No board has run our programs"
-    yield f"{begins}. Each [NPU configuration](glossary.md#hardware) is therefore compared with *ST programs*: networks that ST's compiler"
+    yield f"{begins}. Each [NPU configuration](glossary.md#hardware) is therefore compared with"
+    yield "*ST programs*: networks that ST's compiler"
     yield f"made and their owners published ([terms](glossary.md#hardware-confidence)), {behind()} as working"
     yield "demos. For every register field of every unit, in each role, the values that occur are kept"
     yield "(`atonc/machine/hw/safety/data/evidence.json`, by `tools/gen_evidence.py`). Files that people edited"

@@ -46,10 +46,10 @@ RETIRED = (
         "alternative (a choice), NPU configuration (what hardware confidence rates)",
         CODE | {"atonc/doors/serve": "the form of a web page", "docs/serve.md": "the form of a web page"},
     ),
-    Retired(r"(?<!-)\bevidence\b(?! file|\.json| sha256| \|$)", "hardware confidence; source (of a constant)", CODE),
-    Retired(r"\bgrade[ds]?\b", "hardware confidence; rates", CODE),
+    Retired(r"(?<!-)(?<!board )\bevidence\b(?! file|\.json| sha256| \|$)", "hardware confidence; source (of a constant)", CODE),
+    Retired(r"\bgrade[ds]?\b", "hardware confidence; rates"),
     Retired(r"\bof their room\b|\broom for sums\b", "accumulator headroom 3.48x"),
-    Retired(r"\bbound by\b|\bwhat (it|each layer|[0-9a-z]+ epochs) waits? for\b|\bwhat bounds\b", "bottleneck", CODE),
+    Retired(r"\bbound by\b|\bwhat (it|each layer|[0-9a-z]+ epochs) waits? for\b|\bwhat bounds\b", "bottleneck"),
     Retired(r"input values enter the convolvers", "conv input bandwidth"),
     Retired(r"\bown programming\b|registers of short epochs are written", "NPU setup"),
     Retired(r"\bwords of the (epoch controller|program)\b", "command-stream fetch"),
@@ -67,7 +67,7 @@ RETIRED = (
         "image, figure",
         CODE | {"atonc/delivery/deploy/app_config/vision.py": "a comment of a generated header, whose bytes stay"},
     ),
-    Retired(r"\bprocessors?\b", "CPU", CODE),
+    Retired(r"\bprocessors?\b", "CPU"),
     Retired(r"\bpublished programs?\b|\bpublic networks?\b", "ST programs", CODE),
     Retired(r"\bno constant of the model has seen\b", "held out from calibration"),
     Retired(r"\bWhat to do:", "fix:"),
@@ -94,10 +94,12 @@ def script_strings(text: str) -> Iterator[tuple[int, str]]:
     """Texts of a script, without comments and without the expressions inside of templates."""
     opened: list[str] = []  # " and ` of texts, ${ of an expression in one, { of a block
     start = 0
-    for match in re.finditer(r"\\.|//[^\n]*|\$\{|[\"`{}]", text, re.DOTALL):
+    for match in re.finditer(r"\\.|//[^\n]*|\$\{|[\"`{}\n]", text, re.DOTALL):
         mark, inner = match[0], opened[-1] if opened else "{"
         if inner in ('"', "`"):
-            if mark == inner or (inner == "`" and mark == "${"):
+            if mark == "\n" and inner == '"':  # no text: a mark inside of an expression
+                opened.pop()
+            elif mark == inner or (inner == "`" and mark == "${"):
                 yield text.count("\n", 0, start) + 1, text[start : match.start()]
                 opened = [*opened[:-1]] if mark == inner else [*opened, mark]
         elif mark in ('"', "`", "{"):
