@@ -46,7 +46,11 @@ RETIRED = (
         "alternative (a choice), NPU configuration (what hardware confidence rates)",
         CODE | {"atonc/doors/serve": "the form of a web page", "docs/serve.md": "the form of a web page"},
     ),
-    Retired(r"(?<!-)(?<!board )\bevidence\b(?! file|\.json| sha256| \|$)", "hardware confidence; source (of a constant)", CODE),
+    Retired(
+        r"(?<!-)(?<!board )\bevidence\b(?! file|\.json| sha256| \|$)",
+        "hardware confidence; source (of a constant)",
+        CODE,
+    ),
     Retired(r"\bgrade[ds]?\b", "hardware confidence; rates"),
     Retired(r"\bof their room\b|\broom for sums\b", "accumulator headroom 3.48x"),
     Retired(r"\bbound by\b|\bwhat (it|each layer|[0-9a-z]+ epochs) waits? for\b|\bwhat bounds\b", "bottleneck"),

@@ -92,7 +92,7 @@ def power(trace: PowerTrace, found: MeasuredEnergy, estimate: EnergyEstimate | N
 
 
 def _estimated(span: Between, found: MeasuredEnergy) -> str:
-    inside = "inside" if _holds(span, found) else "not inside"
+    inside = "within bounds" if _holds(span, found) else "not within bounds"
     return f"{amount(span.likely)}, {amount(span.low)} to {amount(span.high)}; the measured figure is {inside}"
 
 

@@ -48,13 +48,11 @@ def elided(name: str, most: int) -> str:
 
 
 def size_text(size_bytes: int) -> str:
-    """`512 bytes`, `7.2 KiB`, `906 KiB`, `2.51 MiB`: three digits that mean something, as `bytes` in base.js."""
+    """`512 bytes`, `7.2 KiB`, `906 KiB`, `12.4 MiB`."""
     if size_bytes < _KIB:
         return count(size_bytes, "byte")
-    if size_bytes < _KIB**2:
-        return f"{size_bytes / _KIB:.{1 if size_bytes < 100 * _KIB else 0}f} KiB"
-    value = size_bytes / _KIB**2
-    return f"{value:,.{2 if value < 10 else 1 if value < 100 else 0}f} MiB"
+    value, unit = (size_bytes / _KIB, "KiB") if size_bytes < 10 * _KIB * _KIB else (size_bytes / _KIB**2, "MiB")
+    return f"{value:,.{0 if value >= 100 else 1}f} {unit}"
 
 
 def ms_text(milliseconds: float) -> str:

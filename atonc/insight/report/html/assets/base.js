@@ -17,7 +17,7 @@ const boundKey = step => step.on === "cpu" || step.on === "hybrid" ? step.on : l
 const colour = step => COLOURS[boundKey(step)];
 
 const grouped = new Intl.NumberFormat("en-US"), format = n => grouped.format(Math.round(n));
-const bytes = n => n >= 1048576 ? (n / 1048576).toFixed(n < 10 * 1048576 ? 2 : n < 100 * 1048576 ? 1 : 0) + "\u00a0MiB" : n >= 1024 ? (n / 1024).toFixed(n < 102400 ? 1 : 0) + "\u00a0KiB" : n + "\u00a0B";
+const bytes = n => n >= 1048576 ? (n / 1048576).toFixed(2) + "\u00a0MiB" : n >= 1024 ? (n / 1024).toFixed(1) + "\u00a0KiB" : n + "\u00a0B";
 const milliseconds = ms => ms >= 0.1 ? ms.toFixed(2) + "\u00a0ms" : (1000 * ms).toFixed(1) + "\u00a0\u00b5s";
 const percent = share => (100 * share).toFixed(1) + "\u00a0%";
 const hex = n => "0x" + n.toString(16).padStart(8, "0");
