@@ -12,7 +12,7 @@
     if (layer.epochs.length) rows.push(["time", `${milliseconds(layer.milliseconds)}, ${percent(share(layer))} of the whole; ${format(layer.cycles)} cycles`]);
     const board = measuredOf(layer);
     if (board !== null) rows.push(["measured", `${milliseconds(board)}, ${(board / layer.milliseconds).toFixed(2)} of the prediction`]);
-    if (layer.times_limit) rows.push(["limit", `${layer.times_limit.toFixed(2)} times its attainable minimum of ${format(layer.practical_cycles)} cycles, which ${layer.limited_by} sets; ${format(layer.absolute_cycles)} at the absolute bound`]);
+    if (layer.times_limit) rows.push(["limit", `${layer.times_limit.toFixed(2)} times its practical bound of ${format(layer.practical_cycles)} cycles, which ${layer.limited_by} sets; ${format(layer.absolute_cycles)} at the absolute bound`]);
     if (layer.macs) rows.push(["multiplications", `${format(layer.macs)}, ${layer.macs_per_cycle.toFixed(1)} per cycle`]);
     const tensor = (t, more = "") => el("span", {}, `${tensorText(t)}${more}`, el("small", {}, name(t.name)));
     layer.inputs.forEach((t, i) => rows.push([i ? "" : "takes", tensor(D.tensors[t])]));

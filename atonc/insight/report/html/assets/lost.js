@@ -5,7 +5,7 @@
   const onCpu = D.steps.filter(s => s.on !== "npu").reduce((sum, s) => sum + s.cycles, 0), sum = lost.reduce((all, l) => all + l.lost_cycles, 0);
   const tried = l => { const found = l.decisions.find(d => d.rule === "FORM-CHEAPEST"); return found ? found.seen : ""; };
   const waits = l => Object.keys(l.bound_by)[0] || "";
-  $("lost-hint").textContent = `The network takes ${D.limit.times_practical.toFixed(2)} times its attainable minimum of ${milliseconds(ms(D.limit.practical_cycles))} (three lanes of one convolver or two of two, one epoch a convolution, other operators free) ` +
+  $("lost-hint").textContent = `The network takes ${D.limit.times_practical.toFixed(2)} times its practical bound of ${milliseconds(ms(D.limit.practical_cycles))} (three lanes of one convolver or two of two, one epoch a convolution, other operators free) ` +
     `and ${D.limit.times_absolute.toFixed(2)} times the absolute one of ${milliseconds(ms(D.limit.absolute_cycles))} (all convolvers busy in every cycle, weights from outside once). With all weights in RAM the practical bound would be ${milliseconds(ms(D.limit.practical_in_ram_cycles))}. ` +
     `Lost: ${milliseconds(ms(sum))}, ${percent(sum / whole)} of the time; the CPU takes ${milliseconds(ms(onCpu))}, which counts in full in the practical bound.`;
   const bar = l => el("span", { class: "two", style: `--bound:${(100 * Math.min(l.practical_cycles, l.cycles) / most).toFixed(2)}%;--all:${(100 * l.cycles / most).toFixed(2)}%` });

@@ -7,7 +7,7 @@
     if (t.ram !== t.activations) found.splice(4, 0, ...Object.entries(t.ram_by_use).map(([use, size]) => [bytes(size), use + " in RAM"]));
     if (D.limit) found.splice(1, 0, [D.limit.times_practical.toFixed(2) + "\u00d7", `the practical bound, ${D.limit.times_absolute.toFixed(2)}\u00d7 the absolute`]);
     if (D.measured) found.splice(1, 0, [milliseconds(D.measured.ms), "measured on a board"]);
-    if (known && t.st_cycles) found.push([t.st_cycles >= 1e8 ? (t.st_cycles / 1e6).toFixed(1) + " M" : format(t.st_cycles), "ST's cycle estimate"]);
+    if (known && t.st_cycles) found.push([t.st_cycles >= 1e8 ? (t.st_cycles / 1e6).toFixed(1) + " M" : format(t.st_cycles), "cycles by ST's estimate"]);
     if (t.macs) found.push([(t.macs / 1e6).toFixed(1) + " M", "multiplications"], [(t.macs / Math.max(1, t.cycles)).toFixed(1), "MAC/cycle"]);
     if (t.energy_uj) found.push([energy(t.energy.likely_uj), `an inference, estimated (${energy(t.energy.low_uj)} to ${energy(t.energy.high_uj)})`]);
     const top = Object.entries(D.bound_by)[0];
