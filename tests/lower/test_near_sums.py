@@ -70,3 +70,20 @@ def test_channels_of_a_large_tensor_have_shifts_of_their_own(monkeypatch: pytest
 def test_blocks_of_a_huge_tensor_are_computed_in_copies() -> None:
     """There engines must begin at aligned addresses."""
     assert worst(spread(152)) <= 2
+
+
+@pytest.mark.parametrize("kind", ["add", "sub"])
+@pytest.mark.parametrize("gains", [(1.41, 4.808), (7.9, 0.2), (60.0, 3.0)])
+def test_a_steep_sum_keeps_to_the_shifts_of_published_units(kind: str, gains: tuple[float, float]) -> None:
+    """One unit would need shift 12 or less; ST's programs use 13 to 26."""
+    scales = [0.05 * gain for gain in gains]
+    graph = graph_of(
+        Op(kind, kind, ("x", "y"), ("z",), {}),
+        activation("x", (1, 16, 16, 16), scales[0], -128),
+        activation("y", (1, 16, 16, 16), scales[1], 93),
+        activation("z", (1, 16, 16, 16), 0.05, -128),
+    )
+    compiled, rng = compiled_on_npu(graph, allow_unproven=False), np.random.default_rng(2)
+    values = {name: rng.integers(-128, 128, (1, 16, 16, 16)).astype(np.int8) for name in "xy"}
+    exact = run_graph(graph, values)["z"].astype(int)
+    assert np.abs(run_compiled(compiled, values)["z"].astype(int) - exact).max() <= 1
