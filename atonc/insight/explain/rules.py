@@ -223,6 +223,14 @@ BORDERED = _rule(
     "zero point 0, or -128 between convolutions",
     FORM,
 )
+FAR_SUMS = _rule(
+    "MODE-FAR-SUMS",
+    "some output channels use accumulator values beyond 16 bits, where rounding would cost several LSB: they are "
+    "computed on a copy of the input with a constant channel, whose weights move the accumulator back into 16 bits",
+    "check the bias and the output scale of these channels: layers that are zero during calibration get such scales",
+    "16 bits of the accumulator leave a convolver",
+    FORM,
+)
 PARTIAL = _rule(
     "MODE-PARTIAL-SUMS",
     "partial sums go through memory: several epochs compute parts of the kernel or of the channels, others add them up",

@@ -50,6 +50,7 @@ from atonc.compiler.lower.conv.weight_sums import (
     has_wide,
     magnitudes,
     possible,
+    reached_sums,
     summed,
     weight_sums,
 )
@@ -430,7 +431,7 @@ def layer_of(op: Op, context: Context, wide: Tensor | None = None) -> ConvLayer:
     offset = bias_of(op, context, scale * y.scale, data.shape[0]) / y.scale + y.zero_point
     if context.numerics != "2.x" and y.dtype == "int8":
         offset = offset + lift(rounding_of(op, [x, weights], y), y, attrs.get("clip"))
-        scale, offset = tame(scale, offset, *_reached_sums(data, x))
+        scale, offset = tame(scale, offset, *reached_sums(data, -128 - x.zero_point, 127 - x.zero_point))
     source, target = context.buffer(x.name), context.buffer(y.name)
     shape, out_shape = _shapes(op, x, y, weights)
     features_shifted = context.buffers[source].offset == 128
@@ -462,14 +463,6 @@ def layer_of(op: Op, context: Context, wide: Tensor | None = None) -> ConvLayer:
         coarse=CoarseCodes(0, 0) if wide else None,
         coarse_out=context.buffers[target].coarse,
     )
-
-
-def _reached_sums(weights: Weights, x: Tensor) -> tuple[Real, Real]:
-    """Per output channel the lowest and the highest sum of features without their zero point."""
-    rising = (magnitudes(weights) + weight_sums(weights)) / 2.0  # the sum of all weights above zero
-    falling = rising - weight_sums(weights)
-    low, high = -128 - x.zero_point, 127 - x.zero_point
-    return rising * low - falling * high, rising * high - falling * low
 
 
 def _typical(x: Tensor, context: Context, shape: tuple[int, int, int], shifted: bool) -> tuple[Codes, ...]:

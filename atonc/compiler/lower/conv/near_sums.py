@@ -18,12 +18,13 @@ from atonc.compiler.lower.conv.cuts import some_channels
 from atonc.compiler.lower.conv.depthwise import is_depthwise
 from atonc.compiler.lower.conv.layer import ConvLayer, With
 from atonc.compiler.lower.conv.prepare import NO_BORDER, CopiedRows, PaddedCopy
-from atonc.compiler.lower.conv.requantise import Requantisation
-from atonc.compiler.lower.conv.weight_sums import Codes, Weights, ends, extreme_sums
+from atonc.compiler.lower.conv.requantise import BEYOND, Requantisation
+from atonc.compiler.lower.conv.weight_sums import Codes, Weights, ends, reached_sums
 from atonc.compiler.lower.move.copies import Move, copy
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.units.views import StridedView
 from atonc.compiler.plan.streams import Area
+from atonc.compiler.plan.task import Purpose
 from atonc.compiler.select.enumerate import AS_IT_IS, Deciding, Found, Pieces, Steps, first
 from atonc.compiler.select.rules import COARSE
 from atonc.machine.base.frozen import dataclass
@@ -41,7 +42,7 @@ def near_sums(layer: ConvLayer, draft: Context) -> Deciding | None:
 
 def _near_sums(layer: ConvLayer) -> Deciding:
     plain = yield AS_IT_IS
-    if isinstance(plain, Found) or plain.rule != COARSE:
+    if isinstance(plain, Found) or not plain.inexact:
         return plain
     anywhere: Steps = (With("anywhere", True),) if layer.large and not layer.huge else ()
     rows = [*([anywhere] if anywhere else []), *((*anywhere, NearSums(block)) for block in BLOCKS)]
@@ -56,7 +57,7 @@ class NearSums:
     block: int
 
     def prepare(self, layer: ConvLayer, draft: Context) -> Pieces:
-        depthwise, limit = is_depthwise(layer), draft.facts.coarse
+        depthwise, limit, layer = is_depthwise(layer), draft.facts.coarse, _without_dead(layer)
         multiplier = layer.outputs // layer.area.channels if depthwise else 1
         step = lcm(self.block * multiplier, layer.alignment)
         far = [_error(layer, k, 1) > limit for k in range(layer.outputs)]
@@ -75,6 +76,17 @@ class NearSums:
         every = (0, layer.area.channels)
         pieces = [((a // multiplier, n // multiplier) if depthwise else every, (a, n), steps) for a, n, steps in found]
         return Pieces(tuple((some_channels(layer, inputs, outputs), steps) for inputs, outputs, steps in pieces))
+
+
+def _without_dead(layer: ConvLayer) -> ConvLayer:
+    """Channels whose result is the same for every input need no bits of their sums."""
+    lowest, highest = layer.clip or (-128, 127)
+    low, high = ends(layer)
+    sums = reached_sums(layer.weights, low - layer.zero, high - layer.zero)
+    below, above = np.sort([layer.scale * end + layer.offset for end in sums], axis=0)
+    dead = (above <= lowest) | (below >= highest)
+    offset = np.where(dead, np.clip(above, -BEYOND, BEYOND), layer.offset)
+    return replace(layer, scale=np.where(dead, 0.0, layer.scale), offset=offset)
 
 
 def _error(layer: ConvLayer, first: int, count: int) -> float:
@@ -107,14 +119,13 @@ class ConstantChannels:
         worth = value - layer.zero  # what a weight of 1 adds
         middle = sum(layer.clip or (-128, 127)) / 2
         wanted = (middle - layer.offset) / np.where(layer.scale == 0, np.inf, layer.scale)
-        reach = extreme_sums(layer.weights, low - layer.zero, high - layer.zero)
-        units = np.rint(-np.clip(wanted, -reach, reach) / worth).astype(np.int64)
+        units = np.rint(-wanted / worth).astype(np.int64)
         taps = layer.weights.shape[1] * layer.weights.shape[2]
         count = max(1, -(-int(np.abs(units).max()) // (_MOST_WEIGHT * taps)))
         if count > MOST_CONSTANTS:
             seen = f"sums {int(np.abs(units).max()) * abs(worth):,} from zero"
             raise Refusal(COARSE, seen, f"{MOST_CONSTANTS} constant channels", "check the bias of the layer")
-        padded = PaddedCopy(constants=count, value=value).prepare(layer, draft)
+        padded = PaddedCopy(purpose=Purpose.CONSTANTS, constants=count, value=value).prepare(layer, draft)
 
         def typical() -> tuple[Codes, ...]:
             return tuple(
