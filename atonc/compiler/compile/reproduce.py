@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,37 @@ def command(model: str, options: Options, name: str = "network") -> str:
     return shlex.join(["atonc", "generate", model, *_flags(options, name)])
 
 
-def again(verb: str, model: Path, options: Options, *more: str) -> str:
+def again(verb: str, model: Path, options: Options, *more: str, name: str = "network") -> str:
     """Another verb on the same model with the same options, to be pasted: files are named as they were given."""
-    return shlex.join(["atonc", verb, str(model), *_flags(replace(options, relocatable=False), folders=True), *more])
+    flags = _flags(replace(options, relocatable=False), name, folders=True)
+    return shlex.join(["atonc", verb, str(model), *flags, *more])
+
+
+def changes(before: Options, after: Options) -> str:
+    """The flags that make one of the other, or that have to be left out."""
+    old, new = asked(before, folders=True), asked(after, folders=True)
+    given = [f"{flag} {shlex.quote(text)}" if text else flag for flag, text in new.items() if old.get(flag) != text]
+    return " ".join(given or ["without", *(flag for flag in old if flag not in new)])
+
+
+def asking(words: Sequence[str], model: Path, before: Options, name: str, after: Options) -> str:
+    """The command that was given, with other options of the compiler; without one, that of `generate`."""
+    return (edited(words, before, after) if words else "") or again("generate", model, after, name=name)
+
+
+def edited(words: Sequence[str], before: Options, after: Options) -> str:
+    """The command line that the user wrote, with what is asked for changed; nothing where what has to go is not in it,
+    because a profile or another word asked for it."""
+    old, new, left = asked(before, folders=True), asked(after, folders=True), list(words)
+    spelled = {known.flags[0]: known.flags for _, known in declared(Options)}
+    for flag in [flag for flag in old if new.get(flag) != old[flag]]:
+        found = next((k for k, word in enumerate(left) if word.partition("=")[0] in spelled.get(flag, ())), None)
+        if found is None:
+            return ""
+        behind = left[found + 1 : found + 2] if old[flag] and "=" not in left[found] else []
+        del left[found : found + 1 + (not behind[0].startswith("-") if behind else 0)]
+    added = [[flag, *filter(None, [text])] for flag, text in new.items() if old.get(flag) != text]
+    return shlex.join(["atonc", *left, *(word for words in added for word in words)])
 
 
 def _flags(options: Options, name: str = "network", folders: bool = False) -> Iterator[str]:
@@ -53,9 +81,9 @@ def _declared(options: Options, folders: bool = False) -> dict[str, str]:
     return found
 
 
-def asked(options: Options) -> dict[str, str]:
+def asked(options: Options, folders: bool = False) -> dict[str, str]:
     """Everything that was asked of the compiler, to be compared with what was asked of another build."""
-    found = _declared(options)
+    found = _declared(options, folders)
     if options.relocatable:
         found["-r"] = "" if options.secure else "no-secure"
     on = {"--on cpu": options.on_cpu, "--on npu": options.on_npu}
