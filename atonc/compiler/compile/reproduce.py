@@ -34,41 +34,47 @@ def again(verb: str, model: Path, options: Options, *more: str, name: str = "net
 
 def changes(before: Options, after: Options) -> str:
     """The flags that make one of the other, or that have to be left out."""
-    old, new = asked(before, folders=True), asked(after, folders=True)
-    given = [f"{flag} {shlex.quote(text)}" if text else flag for flag, text in new.items() if old.get(flag) != text]
-    return " ".join(given or ["without", *(flag for flag in old if flag not in new)])
+    old, new = _words(before), _words(after)
+    given = [word for flag, words in new.items() if old.get(flag) != words for word in words]
+    return shlex.join(given) if given else f"without {', '.join(flag for flag in old if flag not in new)}"
 
 
 def asking(words: Sequence[str], model: Path, before: Options, name: str, after: Options) -> str:
     """The command that was given, with other options of the compiler; without one, that of `generate`."""
-    return (edited(words, before, after) if words else "") or again("generate", model, after, name=name)
+    return (_edited(words, before, after) if words else "") or again("generate", model, after, name=name)
 
 
-def edited(words: Sequence[str], before: Options, after: Options) -> str:
-    """The command line that the user wrote, with what is asked for changed; nothing where what has to go is not in it,
-    because a profile or another word asked for it."""
-    old, new, left = asked(before, folders=True), asked(after, folders=True), list(words)
+def _edited(words: Sequence[str], before: Options, after: Options) -> str:
+    """Nothing where what has to go is not among the words, because a profile or another word asked for it."""
+    old, new, left = _words(before), _words(after), list(words)
     spelled = {known.flags[0]: known.flags for _, known in declared(Options)}
     for flag in [flag for flag in old if new.get(flag) != old[flag]]:
         found = next((k for k, word in enumerate(left) if word.partition("=")[0] in spelled.get(flag, ())), None)
         if found is None:
             return ""
-        behind = left[found + 1 : found + 2] if old[flag] and "=" not in left[found] else []
+        behind = left[found + 1 : found + 2] if len(old[flag]) > 1 and "=" not in left[found] else []
         del left[found : found + 1 + (not behind[0].startswith("-") if behind else 0)]
-    added = [[flag, *filter(None, [text])] for flag, text in new.items() if old.get(flag) != text]
-    return shlex.join(["atonc", *left, *(word for words in added for word in words)])
+    return shlex.join(["atonc", *left, *(word for flag in new if old.get(flag) != new[flag] for word in new[flag])])
 
 
 def _flags(options: Options, name: str = "network", folders: bool = False) -> Iterator[str]:
     if name != "network":
         yield from ("-n", name)
+    for words in _words(options, folders).values():
+        yield from words
+
+
+def _words(options: Options, folders: bool = True) -> dict[str, tuple[str, ...]]:
+    """Options that are not at their default, each as the words of a command line."""
+    found: dict[str, tuple[str, ...]] = {}
     for flag, text in _declared(options, folders).items():
-        yield from (flag, text) if text else (flag,)
+        found[flag] = (flag, text) if text else (flag,)
     if options.relocatable:
-        yield from ("-r", *(() if options.secure else ("no-secure",)))
+        found["-r"] = ("-r", *(() if options.secure else ("no-secure",)))
     for place, nodes in (("cpu", options.on_cpu), ("npu", options.on_npu)):
-        for node in nodes:
-            yield from ("--on", place, node)
+        if nodes:
+            found[f"--on {place}"] = tuple(word for node in nodes for word in ("--on", place, node))
+    return found
 
 
 def _declared(options: Options, folders: bool = False) -> dict[str, str]:
@@ -81,9 +87,9 @@ def _declared(options: Options, folders: bool = False) -> dict[str, str]:
     return found
 
 
-def asked(options: Options, folders: bool = False) -> dict[str, str]:
+def asked(options: Options) -> dict[str, str]:
     """Everything that was asked of the compiler, to be compared with what was asked of another build."""
-    found = _declared(options, folders)
+    found = _declared(options)
     if options.relocatable:
         found["-r"] = "" if options.secure else "no-secure"
     on = {"--on cpu": options.on_cpu, "--on npu": options.on_npu}

@@ -29,7 +29,7 @@ from atonc.compiler.schedule.passes import ON_REQUEST, PREFETCH, TABLES
 from atonc.compiler.select import rules as mapping
 from atonc.insight.explain import rules
 from atonc.insight.explain.live import distinct, live_bytes
-from atonc.insight.explain.ours import network_view
+from atonc.insight.explain.ours import network_view, own_steps
 from atonc.insight.explain.types import BufferView, Decision, LayerView, NetworkView, RemedyPrice, StepView
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError, VerificationError
@@ -40,6 +40,7 @@ from atonc.machine.hw.safety.evidence.grades import Grade
 WORTH = 0.05  # of the time: less is not worth a compilation that nobody asked for
 _LITTLE = 0.005  # of time or of a memory: less is noise of other places and orders
 _QUICK_TRIES = 2  # compilations that `generate` may add
+_STEP = 32 << 10  # bytes of RAM that people count in
 _FEW_PRODUCTS = 20_000  # of a network that the CPU may be done with before the NPU is set up
 _NEEDED = re.compile(r"--allow-coarse ([\d.]+)")  # how a refusal says what would be enough
 
@@ -126,8 +127,15 @@ class Action:
 
 
 def _resident(subject: Subject) -> Iterator[Changes]:
-    if subject.may_be_resident and not subject.options.resident and subject.compiled is not None:
-        yield {"resident": ALL_FREE}
+    """All weights that have room, and about half of them."""
+    made = subject.compiled
+    if made is None or subject.options.resident or not subject.may_be_resident:
+        return
+    yield {"resident": ALL_FREE}
+    used = made.memory_use()
+    half = min(used.weights_bytes, _on_chip_bytes(made) - used.ram_bytes) // 2 // _STEP * _STEP
+    if half > _STEP:
+        yield {"resident": str(half)}
 
 
 def _less_coarse(subject: Subject) -> list[Changes]:
@@ -224,6 +232,20 @@ def _cpu_alone(subject: Subject) -> Iterator[Changes]:
         yield {"no_npu": True}
 
 
+def _faster_on_cpu(subject: Subject) -> Iterator[Changes]:
+    """All layers that the CPU is done with before the NPU is set up for them."""
+    compiled = subject.compiled
+    alone = None if compiled is None else _compile(subject, replace(subject.options, no_npu=True, on_cpu=(), on_npu=()))
+    if compiled is None or not isinstance(alone, Compiled) or subject.options.no_npu:
+        return
+    steps = zip(alone.program.steps, alone.cost.steps, strict=True)
+    called = {step.plan.op: cost.cycles for step, cost in steps if isinstance(step.plan, CpuPlan)}
+    epochs = {op: sum(row.cost.cycles for row in rows) for op, rows in own_steps(compiled, compiled.cost.steps).items()}
+    faster = [op for op in called if op not in compiled.mapped.on_cpu and called[op] < epochs.get(op, 0)]
+    if faster and sum(epochs[op] - called[op] for op in faster) > _LITTLE * compiled.cost.cycles:
+        yield {"on_cpu": (*subject.options.on_cpu, *faster)}
+
+
 def _is_tiny(compiled: Compiled) -> bool:
     return graph_macs(compiled.graph) <= _FEW_PRODUCTS
 
@@ -257,6 +279,7 @@ ACTIONS = (
     Action(_left_out, frozenset({mapping.ASKED.id}), "you asked for it", rounds=True),
     Action(_compact, rounds=True, bound=lambda subject: subject.outside_cycles),
     Action(_cpu_alone, bound=lambda s: s.compiled.cost.cycles if s.compiled and _is_tiny(s.compiled) else 0),
+    Action(_faster_on_cpu),
     Action(_passes, frozenset({mapping.PRODUCT_UNPROVEN.id}), "a pass whose epochs no ST program has", rounds=True),
     Action(_channels_last("inputs_channel_position"), otherwise=_ORDER),
     Action(_channels_last("outputs_channel_position"), otherwise=_ORDER),

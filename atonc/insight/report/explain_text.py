@@ -258,11 +258,17 @@ def _what_to_do(layer: LayerView, said: set[str]) -> list[str]:
     tried = [one for one in layer.decisions if one.remedy and one.price is not None and one.price.tried]
     if not tried:
         open_ = next((one for one in layer.decisions if one.remedy), None)
-        return [_once(open_, f"not tried: {open_.remedy}", said)] if open_ is not None else []
+        return [_once(open_, f"{_why(open_)}not tried: {open_.remedy}", said)] if open_ is not None else []
     best = max(tried, key=lambda one: one.price.cycles if one.price is not None else 0)
     assert best.price is not None
     gained = f"{best.price.cycles:,} cycles less" if best.price.cycles > 0 else f"{best.price.bytes:,} bytes less RAM"
-    return [_once(best, f"{best.remedy}; tried: {gained}", said, f"as above; tried: {gained}")]
+    why = _why(best)
+    return [_once(best, f"{why}{best.remedy}; tried: {gained}", said, f"{why}as above; tried: {gained}")]
+
+
+def _why(one: Decision) -> str:
+    """Figures of this layer, where its rule has a limit in numbers."""
+    return f"{one.seen} (limit: {one.limit}); " if one.limit != one.rule.limit else ""
 
 
 def _once(one: Decision, words: str, said: set[str], again: str = "as above") -> doc.Marked:
