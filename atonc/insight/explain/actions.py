@@ -42,6 +42,7 @@ _LITTLE = 0.005  # of time or of a memory: less is noise of other places and ord
 _QUICK_TRIES = 2  # compilations that `generate` may add
 _STEP = 32 << 10  # bytes of RAM that people count in
 _FEW_PRODUCTS = 20_000  # of a network that the CPU may be done with before the NPU is set up
+_AT_EDGES = ("quantize", "dequantize", "transpose", "uint8_to_int8", "int8_to_uint8")
 _NEEDED = re.compile(r"--allow-coarse ([\d.]+)")  # how a refusal says what would be enough
 
 
@@ -100,6 +101,24 @@ class Subject:
     def cosine(self) -> float | None:
         """Of the worst output, on the emulator."""
         return None if self.compiled is None else _cosine(self.compiled, self.options)
+
+    @cached_property
+    def npu_cycles(self) -> Mapping[str, int]:
+        """Of the epochs of every operator."""
+        rows = own_steps(self.compiled, self.compiled.cost.steps) if self.compiled is not None else {}
+        called = self.compiled.mapped.on_cpu if self.compiled is not None else ()
+        return {op: sum(row.cost.cycles for row in own) for op, own in rows.items() if op not in called}
+
+    def edge_cycles(self, inputs: bool, *kinds: str) -> int:
+        """Of epochs that only turn or convert what enters the network, or what leaves it."""
+        graph = self.compiled.graph if self.compiled is not None else self.source
+        edge, found = set(graph.inputs if inputs else graph.outputs), 0
+        for op in graph.ops if inputs else reversed(graph.ops):
+            near, far = (op.inputs, op.outputs) if inputs else (op.outputs, op.inputs)
+            if op.kind in _AT_EDGES and edge & set(near):
+                edge |= set(far)
+                found += self.npu_cycles.get(op.name, 0) if op.kind in kinds else 0
+        return found
 
     def typed(self, names: Iterable[str], *kinds: str) -> bool:
         return any(self.source.tensors[name].dtype in kinds for name in names)
@@ -240,8 +259,8 @@ def _faster_on_cpu(subject: Subject) -> Iterator[Changes]:
         return
     steps = zip(alone.program.steps, alone.cost.steps, strict=True)
     called = {step.plan.op: cost.cycles for step, cost in steps if isinstance(step.plan, CpuPlan)}
-    epochs = {op: sum(row.cost.cycles for row in rows) for op, rows in own_steps(compiled, compiled.cost.steps).items()}
-    faster = [op for op in called if op not in compiled.mapped.on_cpu and called[op] < epochs.get(op, 0)]
+    epochs = subject.npu_cycles
+    faster = [op for op in called if called[op] < epochs.get(op, 0)]
     if faster and sum(epochs[op] - called[op] for op in faster) > _LITTLE * compiled.cost.cycles:
         yield {"on_cpu": (*subject.options.on_cpu, *faster)}
 
@@ -266,23 +285,27 @@ def _left_out(subject: Subject) -> Iterator[Changes]:
             yield {name: getattr(usual, name)}
 
 
-_GIVES, _TAKES = "the application gives integers, not floats", "the application takes integers, not floats"
+_GIVES, _TAKES = "the application gives inputs of that type", "the application takes outputs of that type"
 _ORDER = "the application keeps channels last"
 
 ACTIONS = (
     Action(_resident, frozenset({rules.BOUNDS["flash"].id})),
     Action(_less_coarse, frozenset({mapping.COARSE.id}), rounds=True),
     Action(_unproven, frozenset({mapping.NO_EVIDENCE.id}), rounds=True),
-    Action(_input_types, frozenset({"CPU-QUANTIZE"}), _GIVES),
-    Action(_output_types, frozenset({"CPU-DEQUANTIZE"}), _TAKES),
+    Action(_input_types, frozenset({"CPU-QUANTIZE"}), _GIVES, bound=lambda s: s.edge_cycles(True, "uint8_to_int8")),
+    Action(_output_types, frozenset({"CPU-DEQUANTIZE"}), _TAKES, bound=lambda s: s.edge_cycles(False, "int8_to_uint8")),
     Action(_cut_softmax, frozenset({"CPU-SOFTMAX", "CPU-LOG-SOFTMAX"}), "the application gets scores without softmax"),
     Action(_left_out, frozenset({mapping.ASKED.id}), "you asked for it", rounds=True),
     Action(_compact, rounds=True, bound=lambda subject: subject.outside_cycles),
     Action(_cpu_alone, bound=lambda s: s.compiled.cost.cycles if s.compiled and _is_tiny(s.compiled) else 0),
     Action(_faster_on_cpu),
     Action(_passes, frozenset({mapping.PRODUCT_UNPROVEN.id}), "a pass whose epochs no ST program has", rounds=True),
-    Action(_channels_last("inputs_channel_position"), otherwise=_ORDER),
-    Action(_channels_last("outputs_channel_position"), otherwise=_ORDER),
+    Action(
+        _channels_last("inputs_channel_position"), otherwise=_ORDER, bound=lambda s: s.edge_cycles(True, "transpose")
+    ),
+    Action(
+        _channels_last("outputs_channel_position"), otherwise=_ORDER, bound=lambda s: s.edge_cycles(False, "transpose")
+    ),
     Action(_own_memory("inputs_allocation"), otherwise="the application has the memory of the inputs", moves=True),
     Action(_own_memory("outputs_allocation"), otherwise="the application has the memory of the outputs", moves=True),
 )
