@@ -35,7 +35,7 @@ def shown(words: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 @pytest.mark.usefixtures("narrow")
-@pytest.mark.parametrize(("verb", "most"), [("analyze", 30), ("generate", 33), ("explain", 45)])
+@pytest.mark.parametrize(("verb", "most"), [("analyze", 31), ("generate", 34), ("explain", 45)])
 def test_defaults_are_short_and_end_with_the_figures(
     verb: str, most: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -47,7 +47,7 @@ def test_defaults_are_short_and_end_with_the_figures(
     last = "\n".join(lines[-SCREEN:])
     labels = ["latency", "RAM", "flash", "CPU", "next"] + ["verified"] * (verb != "explain")
     assert all(f"\n{label} " in last for label in labels + ["written"] * (verb == "generate"))
-    assert "predicted (" in last and "costliest softmax" in last and " --resident all: 0.025 ms" in last
+    assert "predicted (" in last and "costliest softmax" in last and " --resident all:" in last
 
 
 @pytest.mark.usefixtures("narrow")
@@ -77,7 +77,14 @@ def test_other_verbs_end_with_a_summary(tmp_path: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize("words", [["analyze", DIGITS, "-v"], ["explain", DIGITS, "--all"], ["explain", "--terms"]])
 def test_long_lines_are_cut_between_words(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     narrow = shown(words, capsys)
-    assert not [line for line in narrow if len(line) > WIDTH and " " in line.strip()]
+    assert not [line for line in narrow if len(line) > WIDTH and " " in line.strip() and " atonc " not in line]
+
+
+def test_commands_stay_whole() -> None:
+    row = SummaryRow("next", "a half of the time", Mark.REMEDY, "atonc generate a/model.tflite --resident all")
+    (_, line) = summary_lines([row])
+    pieces = [str(piece) for piece in terminal._pieces(line, 30)]
+    assert pieces == [f"next       {row.command}:", "           a half of the time"]
 
 
 def test_pieces_keep_words_and_marks() -> None:

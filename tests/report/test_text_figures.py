@@ -1,4 +1,4 @@
-"""Figures in texts and documents, each from values that all differ: nothing is mixed up, nothing counted twice."""
+"""BuildFigures in texts and documents, each from values that all differ: nothing is mixed up, nothing counted twice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from atonc.compiler.plan.types import CpuPlan, EpochPlan
 from atonc.compiler.request.options import Options
 from atonc.compiler.select.rules import BY_NATURE
 from atonc.insight.explain import rules
-from atonc.insight.explain.actions import Action, Figures, TriedOption, ranked
+from atonc.insight.explain.actions import Action, BuildFigures, TriedOption, ranked
 from atonc.insight.explain.types import Decision, RemedyPrice
 from atonc.insight.report import compare_text, compile_text, explain_text, exports, generate_report, parts
 from atonc.insight.report import document as doc
@@ -111,13 +111,13 @@ def test_amounts_count_in_powers_of_two(size: int, text: str) -> None:
     assert generate_report._amount(size).strip() == text
 
 
-def _tried(before: Figures, after: Figures, otherwise: str = "") -> TriedOption:
+def _tried(before: BuildFigures, after: BuildFigures, otherwise: str = "") -> TriedOption:
     return TriedOption(
         Action(lambda subject: (), otherwise=otherwise), Options(), before, after, "--smaller", "atonc x"
     )
 
 
-NOW = Figures(1000 * KIB, 300, cycles=2_000_000, latency_ms=2.0, flash_bytes=5000, error=1.0, cosine=0.99)
+NOW = BuildFigures(1000 * KIB, 300, cycles=2_000_000, latency_ms=2.0, flash_bytes=5000, error=1.0, cosine=0.99)
 
 
 def test_options_say_what_they_bring() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -22,8 +23,7 @@ from atonc.compiler.ir import Graph, Quantisation
 from atonc.compiler.lower import edge_advice
 from atonc.compiler.ops.shapes import graph_macs
 from atonc.compiler.place.explain import PlacementError
-from atonc.compiler.place.pools import is_external
-from atonc.compiler.plan.types import BufferKind, CpuPlan
+from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.request.options import Options
 from atonc.compiler.schedule.passes import ON_REQUEST, PREFETCH, TABLES
 from atonc.compiler.select import rules as mapping
@@ -34,6 +34,7 @@ from atonc.insight.explain.types import BufferView, Decision, LayerView, Network
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError, VerificationError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.reasons import Rule
 from atonc.machine.base.words import ALL_FREE, count, ms_text, size_text
 from atonc.machine.hw.safety.evidence.grades import Grade
 
@@ -62,84 +63,78 @@ class Subject:
         made = view.compiled
         return Subject(made.source, view.options, view.path, made, view.may_be_resident, view.asking)
 
-    @cached_property
-    def on_cpu(self) -> Mapping[str, int]:
-        """Cycles on the CPU by the rule that sent them there."""
-        found: dict[str, int] = {}
-        if self.compiled is not None:
-            reasons, steps = self.compiled.mapped.reason_of, self.compiled.program.steps
-            for step, cost in zip(steps, self.compiled.cost.steps, strict=True):
-                if isinstance(step.plan, CpuPlan):
-                    rule = reasons[step.plan.op].rule.id
-                    found[rule] = found.get(rule, 0) + cost.cycles
-        return found
+    @property
+    def made(self) -> Compiled:
+        assert self.compiled is not None, "only what fits is asked"
+        return self.compiled
 
     @cached_property
-    def refusals(self) -> tuple[tuple[str, str], ...]:
-        """Rule and fix of everything that was refused, for the CPU or for another form."""
-        if self.compiled is None:
-            return ()
-        mapped = self.compiled.mapped
-        called = tuple((reason.rule.id, reason.remedy) for reason in mapped.reasons)
-        return called + tuple((one.rule.id, one.remedy) for form in mapped.forms.values() for one in form.refused)
-
-    @cached_property
-    def spilled_bytes(self) -> int:
-        return 1 if self.compiled is None else self.compiled.memory_use().spilled_bytes
-
-    @cached_property
-    def outside_cycles(self) -> int:
-        """Of epochs that wait for activations outside the chip."""
-        steps = self.compiled.cost.steps if self.compiled is not None and self.spilled_bytes else ()
-        return sum(step.cycles for step in steps if rules.bound_rule(step.bound_by) is rules.BOUNDS["hyperram"])
-
-    @cached_property
-    def figures(self) -> Figures:
+    def figures(self) -> BuildFigures:
         return _figures(self.compiled or _compile(self, self.options), self.options)
 
     @cached_property
     def cosine(self) -> float | None:
-        """Of the worst output, on the emulator."""
-        return None if self.compiled is None else _cosine(self.compiled, self.options)
+        return _cosine(self.made, self.options)
 
     @cached_property
-    def npu_cycles(self) -> Mapping[str, int]:
-        """Of the epochs of every operator."""
-        rows = own_steps(self.compiled, self.compiled.cost.steps) if self.compiled is not None else {}
-        called = self.compiled.mapped.on_cpu if self.compiled is not None else ()
-        return {op: sum(row.cost.cycles for row in own) for op, own in rows.items() if op not in called}
+    def refusals(self) -> tuple[tuple[str, str], ...]:
+        """Rule and fix of everything that was refused, for the CPU or for another form."""
+        forms, reasons = self.made.mapped.forms.values(), self.made.mapped.reasons
+        refused = [(one.rule.id, one.remedy) for form in forms for one in form.refused]
+        return (*((reason.rule.id, reason.remedy) for reason in reasons), *refused)
 
-    def edge_cycles(self, inputs: bool, *kinds: str) -> int:
-        """Of epochs that only turn or convert what enters the network, or what leaves it."""
-        graph = self.compiled.graph if self.compiled is not None else self.source
+    def lacks(self, *wanted: Rule) -> bool:
+        return any(rule in {one.id for one in wanted} for rule, _ in self.refusals)
+
+    def spills(self) -> bool:
+        return self.compiled is None or self.figures.spilled_bytes > 0
+
+    def is_tiny(self) -> bool:
+        return graph_macs(self.made.graph) <= _FEW_PRODUCTS
+
+    def has_channels_first(self) -> bool:
+        return any(op.attrs.get("layout") == "NCHW" for op in self.source.ops)
+
+    @cached_property
+    def cycles(self) -> Mapping[str, int]:
+        """What every operator takes, on the NPU or on the CPU."""
+        rows = own_steps(self.made, self.made.cost.steps)
+        return {op: sum(row.cost.cycles for row in own) for op, own in rows.items()}
+
+    def called_cycles(self, rules: Collection[str]) -> int:
+        """What the CPU takes for operators that these rules sent there."""
+        return sum(self.cycles.get(op, 0) for op, why in self.made.mapped.reason_of.items() if why.rule.id in rules)
+
+    def edge_cycles(self, inputs: bool, kind: str) -> int:
+        """What epochs take that only turn or convert what enters the network, or what leaves it."""
+        graph = self.made.graph
         edge, found = set(graph.inputs if inputs else graph.outputs), 0
         for op in graph.ops if inputs else reversed(graph.ops):
             near, far = (op.inputs, op.outputs) if inputs else (op.outputs, op.inputs)
             if op.kind in _AT_EDGES and edge & set(near):
                 edge |= set(far)
-                found += self.npu_cycles.get(op.name, 0) if op.kind in kinds else 0
+                found += self.cycles.get(op.name, 0) if op.kind == kind else 0
         return found
-
-    def typed(self, names: Iterable[str], *kinds: str) -> bool:
-        return any(self.source.tensors[name].dtype in kinds for name in names)
 
 
 Changes = Mapping[str, Any]  # of the options
+Offers = Callable[[Subject], Iterable[Changes]]
 
 
 @dataclass(frozen=True)
 class Action:
     """An option to try, with all its values that may help: none where it does not apply."""
 
-    offers: Callable[[Subject], Iterable[Changes]]
+    offers: Offers
     rules: frozenset[str] = frozenset()  # whose fix it is
     otherwise: str = ""  # what the application or the user has to do otherwise
     rounds: bool = False  # layers may round elsewhere: what that does to the outputs is measured
+    for_room: bool = False  # it may help what does not fit
     moves: bool = False  # bytes only go elsewhere: the application must find room for them
     bound: Callable[[Subject], int] = lambda subject: 0  # cycles that it may bring, beside those of its rules
 
     def most_cycles(self, subject: Subject) -> int:
-        return sum(subject.on_cpu.get(rule, 0) for rule in self.rules) + self.bound(subject)
+        return subject.called_cycles(self.rules) + self.bound(subject)
 
 
 # ----------------------------------------------------------------------------------------------------- what is offered
@@ -147,48 +142,49 @@ class Action:
 
 def _resident(subject: Subject) -> Iterator[Changes]:
     """All weights that have room, and about half of them."""
-    made = subject.compiled
-    if made is None or subject.options.resident or not subject.may_be_resident:
+    if subject.options.resident or not subject.may_be_resident:
         return
     yield {"resident": ALL_FREE}
-    used = made.memory_use()
-    half = min(used.weights_bytes, _on_chip_bytes(made) - used.ram_bytes) // 2 // _STEP * _STEP
+    used = subject.made.memory_use()
+    half = min(used.weights_bytes, _on_chip_bytes(subject.made) - used.ram_bytes) // 2 // _STEP * _STEP
     if half > _STEP:
         yield {"resident": str(half)}
 
 
-def _less_coarse(subject: Subject) -> list[Changes]:
+def _coarse(subject: Subject) -> list[Changes]:
     """What is enough for every layer, then for all but the coarsest ones."""
     found = (_NEEDED.search(fix) for rule, fix in subject.refusals if rule == mapping.COARSE.id)
     needed = {float(one[1]) for one in found if one is not None}
     return [{"allow_coarse": one} for one in sorted(needed, reverse=True)[:3] if one > subject.options.allow_coarse]
 
 
-def _unproven(subject: Subject) -> Iterator[Changes]:
-    by_evidence = {mapping.NO_EVIDENCE.id, mapping.CONV_MODE.id, mapping.RASTER.id}
-    if not subject.options.unproven and any(rule in by_evidence for rule, _ in subject.refusals):
-        yield {"allow_unproven": True}
+def _setting(field: str, value: Any, applies: Callable[[Subject], bool]) -> Offers:
+    """One value for an option that was not given."""
+
+    def offers(subject: Subject) -> list[Changes]:
+        given = getattr(subject.options, field) != getattr(Options(), field)
+        return [{field: value}] if not given and applies(subject) else []
+
+    return offers
 
 
 def _input_types(subject: Subject) -> Iterator[Changes]:
-    source = subject.source
-    if subject.options.input_type or not subject.typed(source.inputs, "float32", "uint8"):
+    source, graph = subject.source, subject.compiled.graph if subject.compiled is not None else subject.source
+    given = {source.tensors[name].dtype for name in source.inputs}
+    if subject.options.input_type or not given & {"float32", "uint8"}:
         return
-    graph = subject.compiled.graph if subject.compiled is not None else source
-    read = [[op.outputs[0] for op in graph.consumers.get(name, ())] for name in graph.inputs]
-    integers = _types(graph, read)
+    integers = _types(graph, [[op.outputs[0] for op in graph.consumers.get(name, ())] for name in graph.inputs])
     yield {"input_type": integers}
-    if subject.typed(source.inputs, "float32") and "int16" not in integers:
+    if "float32" in given and "int16" not in integers:
         yield {"input_type": integers.replace("int8", "uint8")}
 
 
 def _output_types(subject: Subject) -> Iterator[Changes]:
-    source = subject.source
-    if subject.options.output_type or not subject.typed(source.outputs, "float32", "uint8"):
-        return
-    graph = subject.compiled.graph if subject.compiled is not None else source
-    made = [[*graph.producers[name].inputs[:1]] if name in graph.producers else [] for name in graph.outputs]
-    yield {"output_type": _types(graph, made)}
+    source, graph = subject.source, subject.compiled.graph if subject.compiled is not None else subject.source
+    given = {source.tensors[name].dtype for name in source.outputs}
+    if not subject.options.output_type and given & {"float32", "uint8"}:
+        made = [[*graph.producers[name].inputs[:1]] if name in graph.producers else [] for name in graph.outputs]
+        yield {"output_type": _types(graph, made)}
 
 
 def _types(graph: Graph, beside: Sequence[Sequence[str]]) -> str:
@@ -198,116 +194,94 @@ def _types(graph: Graph, beside: Sequence[Sequence[str]]) -> str:
     return kinds[0] if len(set(kinds)) == 1 else ",".join(kinds)
 
 
-def _channels_last(field: str) -> Callable[[Subject], Iterator[Changes]]:
-    def offers(subject: Subject) -> Iterator[Changes]:
-        source = subject.source
-        names = source.inputs if field.startswith("inputs") else source.outputs
-        first = any(op.attrs.get("layout") == "NCHW" for op in source.ops)
-        if first and not getattr(subject.options, field) and any(len(source.tensors[n].shape) > 2 for n in names):
-            yield {field: "chlast"}
-
-    return offers
-
-
 def _cut_softmax(subject: Subject) -> Iterator[Changes]:
     """The model ends before every softmax at its end: the order of the scores stays the same."""
-    source, options = subject.source, subject.options
-    ends = dict[str, str]()
+    source, ends = subject.source, dict[str, str]()
     for op in source.ops:  # in the order of execution, so that ends pass through what follows
         last = op.kind in ("softmax", "log_softmax") and edge_advice.holds(op, source)
         before = op.inputs[0] if last else next((ends[n] for n in op.inputs if n in ends), "")
         if before:
             ends |= dict.fromkeys(op.outputs, before)
-    if any(name in ends for name in source.outputs) and not options.cut_outputs and subject.path is not None:
+    if any(name in ends for name in source.outputs) and not subject.options.cut_outputs and subject.path is not None:
         yield {"cut_outputs": tuple(dict.fromkeys(ends.get(name, name) for name in source.outputs))}
-
-
-def _compact(subject: Subject) -> Iterator[Changes]:
-    """Where activations do not fit on the chip: the search takes many times as long as another compilation."""
-    if subject.options.prefer != "memory" and subject.spilled_bytes:
-        yield {"prefer": "memory"}
 
 
 def _passes(subject: Subject) -> Iterator[Changes]:
     """Passes that are off by default, as far as the network has something for them."""
-    compiled, asked = subject.compiled, subject.options.schedule_with
-    if compiled is None or subject.options.silicon == "seen":
-        return
-    kept = compiled.memory_use()
+    made, asked = subject.made, subject.options.schedule_with
+    used = made.memory_use()
     useless = {
-        PREFETCH: kept.weights_bytes + kept.activations_bytes <= _on_chip_bytes(compiled),  # then --resident takes all
-        TABLES: not any("ACTIV" in unit for step in compiled.program.steps if step.epoch for unit in step.epoch.units),
-        "attention": mapping.PRODUCT_UNPROVEN.id not in {rule for rule, _ in subject.refusals},
+        PREFETCH: used.weights_bytes + used.activations_bytes <= _on_chip_bytes(made),  # then --resident takes all
+        TABLES: not any("ACTIV" in unit for step in made.program.steps if step.epoch for unit in step.epoch.units),
+        "attention": not subject.lacks(mapping.PRODUCT_UNPROVEN),
     }
     yield from ({"schedule_with": (*asked, name)} for name in ON_REQUEST if name not in asked and not useless.get(name))
 
 
 def _on_chip_bytes(compiled: Compiled) -> int:
-    return sum(pool.size_bytes for pool in compiled.memory.pools if pool.writable and not is_external(pool))
-
-
-def _cpu_alone(subject: Subject) -> Iterator[Changes]:
-    if subject.compiled is not None and _is_tiny(subject.compiled) and not subject.options.on_npu:
-        yield {"no_npu": True}
+    return sum(pool.size_bytes for pool in compiled.memory.on_chip)
 
 
 def _faster_on_cpu(subject: Subject) -> Iterator[Changes]:
     """All layers that the CPU is done with before the NPU is set up for them."""
-    compiled = subject.compiled
-    alone = None if compiled is None else _compile(subject, replace(subject.options, no_npu=True, on_cpu=(), on_npu=()))
-    if compiled is None or not isinstance(alone, Compiled) or subject.options.no_npu:
-        return
-    steps = zip(alone.program.steps, alone.cost.steps, strict=True)
-    called = {step.plan.op: cost.cycles for step, cost in steps if isinstance(step.plan, CpuPlan)}
-    epochs = subject.npu_cycles
-    faster = [op for op in called if called[op] < epochs.get(op, 0)]
-    if faster and sum(epochs[op] - called[op] for op in faster) > _LITTLE * compiled.cost.cycles:
-        yield {"on_cpu": (*subject.options.on_cpu, *faster)}
-
-
-def _is_tiny(compiled: Compiled) -> bool:
-    return graph_macs(compiled.graph) <= _FEW_PRODUCTS
-
-
-def _own_memory(field: str) -> Callable[[Subject], Iterator[Changes]]:
-    def offers(subject: Subject) -> Iterator[Changes]:
-        if subject.spilled_bytes and getattr(subject.options, field):
-            yield {field: False}
-
-    return offers
+    alone = _compile(subject, replace(subject.options, no_npu=True, on_cpu=(), on_npu=()))
+    if isinstance(alone, Compiled) and not subject.options.no_npu:
+        on_cpu = Subject(subject.source, subject.options, compiled=alone).cycles
+        known = {op: cycles for op, cycles in subject.cycles.items() if op not in subject.made.mapped.on_cpu}
+        faster = [op for op, cycles in known.items() if on_cpu.get(op, cycles) < cycles]
+        if sum(known[op] - on_cpu[op] for op in faster) > _LITTLE * subject.figures.cycles:
+            yield {"on_cpu": (*subject.options.on_cpu, *faster)}
 
 
 def _left_out(subject: Subject) -> Iterator[Changes]:
     """What the user asked for, and could do without."""
-    usual = Options()
     for name in ("on_cpu", "numerics", "silicon", "epoch_controller", "schedule_without", "no_npu", "prefer"):
-        if getattr(subject.options, name) != getattr(usual, name):
-            yield {name: getattr(usual, name)}
+        if getattr(subject.options, name) != getattr(Options(), name):
+            yield {name: getattr(Options(), name)}
 
 
-_GIVES, _TAKES = "the application gives inputs of that type", "the application takes outputs of that type"
-_ORDER = "the application keeps channels last"
+def _edge(name: str, inputs: bool) -> Action:
+    """Channels last at an edge of the network, as the NPU has them."""
+    offers = _setting(name, "chlast", Subject.has_channels_first)
+    turned = "the application keeps channels last"
+    return Action(offers, otherwise=turned, bound=lambda subject: subject.edge_cycles(inputs, "transpose"))
 
+
+def _own_memory(edge: str) -> Action:
+    offers = _setting(f"{edge}_allocation", False, Subject.spills)
+    return Action(offers, otherwise=f"the application has the memory of the {edge}", for_room=True, moves=True)
+
+
+def _unproven(subject: Subject) -> bool:
+    return subject.lacks(mapping.NO_EVIDENCE, mapping.CONV_MODE, mapping.RASTER)
+
+
+_APPLICATION = "the application {}".format
 ACTIONS = (
     Action(_resident, frozenset({rules.BOUNDS["flash"].id})),
-    Action(_less_coarse, frozenset({mapping.COARSE.id}), rounds=True),
-    Action(_unproven, frozenset({mapping.NO_EVIDENCE.id}), rounds=True),
-    Action(_input_types, frozenset({"CPU-QUANTIZE"}), _GIVES, bound=lambda s: s.edge_cycles(True, "uint8_to_int8")),
-    Action(_output_types, frozenset({"CPU-DEQUANTIZE"}), _TAKES, bound=lambda s: s.edge_cycles(False, "int8_to_uint8")),
-    Action(_cut_softmax, frozenset({"CPU-SOFTMAX", "CPU-LOG-SOFTMAX"}), "the application gets scores without softmax"),
+    Action(_coarse, frozenset({mapping.COARSE.id}), rounds=True),
+    Action(_setting("allow_unproven", True, _unproven), frozenset({mapping.NO_EVIDENCE.id}), rounds=True),
+    Action(
+        *(_input_types, frozenset({"CPU-QUANTIZE"}), _APPLICATION("gives inputs of that type")),
+        for_room=True,
+        bound=lambda subject: subject.edge_cycles(True, "uint8_to_int8"),
+    ),
+    Action(
+        *(_output_types, frozenset({"CPU-DEQUANTIZE"}), _APPLICATION("takes outputs of that type")),
+        for_room=True,
+        bound=lambda subject: subject.edge_cycles(False, "int8_to_uint8"),
+    ),
+    Action(_cut_softmax, frozenset({"CPU-SOFTMAX", "CPU-LOG-SOFTMAX"}), _APPLICATION("gets scores without softmax")),
     Action(_left_out, frozenset({mapping.ASKED.id}), "you asked for it", rounds=True),
-    Action(_compact, rounds=True, bound=lambda subject: subject.outside_cycles),
-    Action(_cpu_alone, bound=lambda s: s.compiled.cost.cycles if s.compiled and _is_tiny(s.compiled) else 0),
+    # the search for less memory takes many times as long as another compilation
+    Action(_setting("prefer", "memory", Subject.spills), rounds=True, for_room=True),
+    Action(_setting("no_npu", True, Subject.is_tiny), bound=lambda s: s.figures.cycles if s.is_tiny() else 0),
     Action(_faster_on_cpu),
     Action(_passes, frozenset({mapping.PRODUCT_UNPROVEN.id}), "a pass whose epochs no ST program has", rounds=True),
-    Action(
-        _channels_last("inputs_channel_position"), otherwise=_ORDER, bound=lambda s: s.edge_cycles(True, "transpose")
-    ),
-    Action(
-        _channels_last("outputs_channel_position"), otherwise=_ORDER, bound=lambda s: s.edge_cycles(False, "transpose")
-    ),
-    Action(_own_memory("inputs_allocation"), otherwise="the application has the memory of the inputs", moves=True),
-    Action(_own_memory("outputs_allocation"), otherwise="the application has the memory of the outputs", moves=True),
+    _edge("inputs_channel_position", inputs=True),
+    _edge("outputs_channel_position", inputs=False),
+    _own_memory("inputs"),
+    _own_memory("outputs"),
 )
 
 
@@ -315,7 +289,7 @@ ACTIONS = (
 
 
 @dataclass(frozen=True)
-class Figures:
+class BuildFigures:
     """What a build takes. `fits` is False when even external memory is too small: then there is no time."""
 
     ram_bytes: int
@@ -336,8 +310,8 @@ class TriedOption:
 
     action: Action
     options: Options
-    before: Figures
-    after: Figures
+    before: BuildFigures
+    after: BuildFigures
     flags: str  # as the command line has it
     command: str = ""  # the whole of it, to be pasted
 
@@ -394,7 +368,7 @@ class TriedOption:
         for label, change in (("RAM", -self.saved_bytes), ("flash", after.flash_bytes - before.flash_bytes)):
             if change and (label == "RAM" or before.fits):
                 parts.append(f"{label} {'+' if change > 0 else '-'}{size_text(abs(change))}")
-        if self.unspilled_bytes and before.fits:
+        if self.unspilled_bytes > 0 and before.fits:
             parts.append(f"{size_text(self.unspilled_bytes)} less in external RAM")
         if after.cosine is not None and before.cosine is not None:
             parts.append(f"cosine {after.cosine:.4f} (now {before.cosine:.4f})")
@@ -402,21 +376,18 @@ class TriedOption:
 
 
 def ranked(found: Iterable[TriedOption]) -> tuple[TriedOption, ...]:
-    """Those that help: what then fits first, then the largest gain in time, then in RAM."""
+    """Those that help: what then fits first, then the largest gain in time, then in RAM that does not go elsewhere."""
     useful = (one for one in found if one.helps)
     return tuple(sorted(useful, key=lambda o: (not o.after.fits, -round(o.gain, 3), o.action.moves, -o.saved_bytes)))
 
 
-def offered(subject: Subject, wanted: Collection[str] | None = None) -> list[tuple[Action, Options]]:
-    """All that applies, or only what answers one of these rules."""
+def offered(subject: Subject, actions: Iterable[Action] = ACTIONS) -> list[tuple[Action, Options]]:
+    """Every action with the options that it offers here."""
     found = []
-    for action in ACTIONS:
-        if wanted is None or action.rules & set(wanted):
-            for changes in action.offers(subject):
-                try:
-                    found.append((action, replace(subject.options, **changes)))
-                except AtoncError:  # it does not go with what was asked
-                    continue
+    for action in actions:
+        for changes in action.offers(subject) if subject.compiled is not None or action.for_room else ():
+            with suppress(AtoncError):  # it does not go with what was asked
+                found.append((action, replace(subject.options, **changes)))
     return found
 
 
@@ -438,7 +409,8 @@ def try_all(
     subject: Subject, wanted: Collection[str] | None = None, note: Callable[[Action, str, Compiled], None] | None = None
 ) -> tuple[TriedOption, ...]:
     """Each option that applies compiled, the best first. `note` sees what came of each, with its flags."""
-    tries, found = offered(subject, wanted), list[TriedOption]()
+    asked = [action for action in ACTIONS if wanted is None or action.rules & set(wanted)]
+    tries, found = offered(subject, asked), list[TriedOption]()
     for number, (action, options) in enumerate(tries, 1):
         with progress.part(f"option {number} of {len(tries)}"):
             one, compiled = tried(subject, action, options)
@@ -452,13 +424,13 @@ def quick(view: CompileView) -> TriedOption | None:
     """The option that brings most time, of those that may bring much: the price of weights in RAM is known, few others
     are compiled, and only while what they may bring is more than what is known to be possible. None: nothing does."""
     subject = Subject.of(view)
-    best = _resident_outlook(view, subject)
-    every = [(action.most_cycles(subject), action, options) for action, options in offered(subject)]
-    for most, action, options in sorted(every, key=lambda row: -row[0])[:_QUICK_TRIES]:
+    best, bounds = _resident_outlook(view, subject), [(action.most_cycles(subject), action) for action in ACTIONS[1:]]
+    for most, action in sorted(bounds, key=lambda row: -row[0])[:_QUICK_TRIES]:
         if most > max(WORTH, best.gain if best else 0.0) * view.cost.cycles:
-            with progress.part(f"trying {reproduce.changes(view.options, options)}"):
-                found, _ = tried(subject, action, options, verify=False)
-            best = found if best is None or found.gain > best.gain else best
+            for _, options in offered(subject, (action,))[:1]:
+                with progress.part(f"trying {reproduce.changes(view.options, options)}"):
+                    found, _ = tried(subject, action, options, verify=False)
+                best = found if best is None or found.gain > best.gain else best
     return best if best is not None and best.gain > WORTH else None
 
 
@@ -473,7 +445,7 @@ def _resident_outlook(view: CompileView, subject: Subject) -> TriedOption | None
     return _beside(subject, ACTIONS[0], replace(view.options, resident=ALL_FREE), after)
 
 
-def _beside(subject: Subject, action: Action, options: Options, after: Figures) -> TriedOption:
+def _beside(subject: Subject, action: Action, options: Options, after: BuildFigures) -> TriedOption:
     flags = reproduce.changes(subject.options, options)
     return TriedOption(action, options, subject.figures, after, flags, subject.asking(options))
 
@@ -492,13 +464,13 @@ def _compile(subject: Subject, options: Options) -> Compiled | PlacementError | 
         return None
 
 
-def _figures(built: Compiled | PlacementError | None, options: Options) -> Figures:
+def _figures(built: Compiled | PlacementError | None, options: Options) -> BuildFigures:
     if built is None:
-        return Figures(1 << 40, 1 << 40, fits=False)  # never useful
+        return BuildFigures(1 << 40, 1 << 40, fits=False)  # never useful
     if isinstance(built, PlacementError):
-        return Figures(built.shortage.demand_bytes, max(0, built.shortage.gap_bytes), fits=False)
+        return BuildFigures(built.shortage.demand_bytes, max(0, built.shortage.gap_bytes), fits=False)
     memory, cost = built.memory_use(epoch_controller=options.epoch_controller), built.cost
-    return Figures(
+    return BuildFigures(
         memory.ram_bytes,
         memory.spilled_bytes,
         cycles=cost.cycles,

@@ -129,10 +129,8 @@ def _pieces(line: str, width: int) -> Iterator[str]:
     marked = line if isinstance(line, Marked) and clean == line else None  # one with escaped characters loses its marks
     hang = marked.hang if marked is not None else usual_hang(clean)
     start, indent = 0, ""
-    glued = list(clean)
-    for mark, first, last in marked.spans if marked is not None else ():
-        glued[first:last] = "x" * (last - first) if mark == Mark.COMMAND else clean[first:last]
-    for end in _cuts("".join(glued), width, hang):
+    whole = max((b for m, _, b in (marked.spans if marked is not None else ()) if m == Mark.COMMAND), default=0)
+    for end in _cuts("x" * whole + clean[whole:], width, hang):
         text = clean[start:end]
         spans = [(m, a - start, b - start) for m, a, b in (marked.spans if marked is not None else ()) if a < end]
         spans = [(m, max(a, 0), min(b, len(text))) for m, a, b in spans if b > 0]
