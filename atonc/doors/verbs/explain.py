@@ -128,7 +128,7 @@ def _network(options: argparse.Namespace) -> tuple[NetworkView, Known]:
 
         asked = Options(npu_mhz=options.npu_mhz, cpu_mhz=options.cpu_mhz, flash_mbps=options.flash_mbps)
         name = None if options.name == "network" else options.name
-        return folder_view(place, name, lambda machine: with_asked_clocks(machine, asked)), Known()
+        return folder_view(place, name, lambda machine: with_asked_clocks(machine, asked)), Known(of_folder=True)
     model, wanted = model_path(options), compiler_options(options)
     return network_of(analyzed(model, wanted, options.name), options)
 

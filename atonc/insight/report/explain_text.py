@@ -44,6 +44,7 @@ class Known:
     """What was tried for the network as a whole."""
 
     tried: Sequence[TriedOption] | None = None  # options that help, the best first; None: nothing was tried
+    of_folder: bool = False  # without the model nothing can be tried
 
 
 NOTHING_TRIED = Known()
@@ -77,7 +78,7 @@ def document(
         doc.flash_row(network.memory),
         doc.cpu_row(on_cpu, network.latency_ms),
         parts.energy_row(network.energy),
-        *_advice(known),
+        *_advice(network, known),
     )
     return doc.Document(sections=sections, summary=summary, data=lambda: as_json(network, layers, known))
 
@@ -277,10 +278,12 @@ def _once(one: Decision, words: str, said: set[str], again: str = "as above") ->
     return doc.Marked.of((" " * 9, None), (one.rule.id, doc.Mark.RULE), (f": {shown}", doc.Mark.REMEDY), hang=11)
 
 
-def _advice(known: Known) -> list[doc.SummaryRow]:
+def _advice(network: NetworkView, known: Known) -> list[doc.SummaryRow]:
     """The option that brings most and, if something has to be accepted for it, the best one without that."""
     best = known.tried[0] if known.tried else None
     plain = next((one for one in known.tried or () if not one.marks and one.gained_ms > 0), best)
+    if known.of_folder:
+        return [doc.next_row(f"atonc explain with the model file ({elided(network.model, doc.NAME)}) tries what helps")]
     rows = [("next", best), *([("or", plain)] if plain is not best else [])]
     return [doc.SummaryRow(label, one.brings, doc.Mark.REMEDY, one.command) for label, one in rows if one]
 
