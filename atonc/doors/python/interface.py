@@ -291,19 +291,19 @@ def run(network: Compilation | Compiled | EmulatedNetwork, inputs: Mapping[str, 
 def explain(place: Model, prices: bool = False, **options: Any) -> NetworkView:
     """Every layer with where it runs and the rules that decided so: of a model, or of a folder of ours or ST's.
 
-    `prices`: remedies are tried, which compiles the model several times.
+    `prices`: options that may help are tried, which compiles the model several times.
     """
     from atonc.delivery.generate import generating
+    from atonc.insight.explain.actions import priced
     from atonc.insight.explain.folder import folder_view
     from atonc.insight.explain.ours import network_view
-    from atonc.insight.explain.remedies import priced
 
     wanted = arguments(Options, {"verify": False, **options})
     with in_notebook(), model_file(place) as file:
         if file.is_dir():
             return folder_view(file)
         view = generating.analyze(file, wanted)
-        return priced(view, network_view(view), wanted) if prices else network_view(view)
+        return priced(view, network_view(view))[0] if prices else network_view(view)
 
 
 def explain_accuracy(

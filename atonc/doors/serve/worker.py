@@ -258,7 +258,7 @@ def explain(work: JobWork) -> JobOutcome:
     asked = work.options
     wanted = compiler_options(asked)
     view = analyzed(work.model, wanted, asked.name, title=work.title)
-    network, known = network_of(view, wanted, asked)
+    network, known = network_of(view, asked)
     layers = chosen_layers(network, asked.layer)
     document = explain_text.as_json(network, layers, known)
     said = lines(explained(network, layers, known, asked))

@@ -189,7 +189,7 @@ MOVE = _rule(
 SPILL = _rule(
     "MODE-SPILL",
     "a tensor of this layer lies in external memory",
-    "make the activations fit on the chip: `atonc explain` tries the levers",
+    "make the activations fit on the chip: `atonc explain` tries the options",
     "on-chip pools of the board",
 )
 EXTRA_STEPS = _rule(

@@ -42,6 +42,7 @@ from atonc.machine.hw.safety.evidence.grades import Grade
 
 if TYPE_CHECKING:
     from atonc.compiler.verify.verify import VerifyReport
+    from atonc.insight.explain.actions import TriedOption
     from atonc.insight.explain.types import NetworkView
 
 MANY_CODES = 20  # codes: a worst case beyond says little
@@ -60,8 +61,14 @@ ERRORS = (
 )
 
 
-def document(view: CompileView, gates: Sequence[CheckResult] = (), verbose: bool = False) -> doc.Document:
-    """Details, then the figures that people look for; `gates`: what the user asked for."""
+def document(
+    view: CompileView,
+    gates: Sequence[CheckResult] = (),
+    verbose: bool = False,
+    advice: TriedOption | None = None,
+) -> doc.Document:
+    """Details, then the figures that people look for; `gates`: what the user asked for; `advice`: an option that was
+    tried and brings much."""
     cost, broken = view.cost, [gate.says for gate in gates if not gate.holds]
     on_cpu = [(reason.op, reason.node, one.milliseconds) for reason, one in cpu_steps(view)]
     written = [f"compiled in {view.compiled.seconds:.2f} s", *(f"wrote {file}" for file in view.files)]
@@ -78,7 +85,7 @@ def document(view: CompileView, gates: Sequence[CheckResult] = (), verbose: bool
         _verified(view),
         gate if broken else parts.energy_row(cost.energy),
         doc.files_row(view.files),
-        doc.next_row(_next(view)),
+        doc.next_row(advice.brings, advice.command) if advice else doc.next_row(_next(view)),
     )
     proof = view.compiled.report  # a program that is wrong stopped before
     seen = [CheckResult("verification", True, f"{proof.layers} layers within their limits")] if proof else []
@@ -536,14 +543,11 @@ def _verified(view: CompileView) -> doc.SummaryRow:
 
 
 def _next(view: CompileView) -> str:
-    """The step that brings most, of those whose effect is known or that find it out."""
-    ms, spilled = view.cost.latency_ms, view.memory.spilled_bytes
-    if spilled:
-        return f"{view.again('explain')}: tries what brings {size_text(spilled)} back onto the chip"
-    if found := doc.resident_step(view.resident_outlook, ms):
-        return found
-    if view.cost.cpu_ms > (1 - doc.WORTH) * ms:
-        return f"{view.again('explain')}: tries what to do about {ms_text(view.cost.cpu_ms)} on the CPU"
+    """Where to look, if no option is known to bring much."""
+    if view.memory.spilled_bytes:
+        return f"{view.again('explain')}: tries what brings {size_text(view.memory.spilled_bytes)} back onto the chip"
+    if view.cost.cpu_ms > (1 - doc.WORTH) * view.cost.latency_ms:
+        return f"{view.again('explain')}: why {ms_text(view.cost.cpu_ms)} are spent on the CPU"
     if view.files:
         return f"{shell('view', Path(view.files[0]).parent)}: the report in the browser, layer by layer"
     return f"{view.again('generate')}: writes the C files and memory images"
