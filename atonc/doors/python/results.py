@@ -68,7 +68,14 @@ class ValidationResult(Result, Validation):
 
     @property
     def passed(self) -> bool:
-        return not self.complaints
+        return self.verdict == "passed"
+
+    @property
+    def verdict(self) -> str:
+        """passed, failed, or cannot judge: a package that decides is not installed."""
+        from atonc.insight.report.validate_text import verdict_of
+
+        return verdict_of(self, self.min_cosine)
 
     @property
     def complaints(self) -> tuple[str, ...]:

@@ -244,9 +244,11 @@ class Verified:
     samples: int
     layers: int
     worst_codes: float
-    outputs: tuple[tuple[str, float, float, float, float], ...]  # name, cosine, exact %, within one %, largest codes
+    outputs: tuple[tuple[str, float, float, float, float], ...]  # name, cosine, exact %, within one %, largest LSB
     tensors: int = 0  # of these layers, that were compared
     sums: str = ""  # how much room they have, in words
+    worst_text: str = ""  # the largest error of all layers, and the limit
+    errors: tuple[str, ...] = ()  # of each output, in words
 
 
 @dataclass(frozen=True, kw_only=True)
