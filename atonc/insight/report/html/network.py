@@ -157,6 +157,8 @@ def network_data(network: NetworkView) -> dict[str, Any]:
             "ram_by_use": {str(use): size for use, size in network.memory.ram_by_use.items()},
             "activations": network.memory.activations_bytes,
             "weights": network.memory.weights_bytes,
+            "code_constants": network.memory.code_constants_bytes,
+            "flash": network.memory.flash_bytes,
             "spilled": network.memory.spilled_bytes,
             "lower_bound": network.lower_bound_bytes,
             "npu": network.count(NPU),

@@ -3,7 +3,7 @@
   const t = D.totals, known = D.basis === "predicted", band = `${milliseconds(t.low_ms)} to ${milliseconds(t.high_ms)}`;
   const energy = uj => uj >= 1000 ? (uj / 1000).toFixed(2) + " mJ" : uj.toFixed(1) + " \u00b5J";
   function tiles() {
-    const found = [[milliseconds(t.latency_ms), known ? `predicted (${band})` : D.basis], [t.cycles >= 1e8 ? (t.cycles / 1e6).toFixed(1) + " M" : format(t.cycles), "cycles"], [`${t.npu} / ${t.cpu + t.hybrid}`, "epochs on NPU / CPU"], [bytes(t.ram), "RAM"], [bytes(t.weights), "weights"]];
+    const found = [[milliseconds(t.latency_ms), known ? `predicted (${band})` : D.basis], [t.cycles >= 1e8 ? (t.cycles / 1e6).toFixed(1) + " M" : format(t.cycles), "cycles"], [`${t.npu} / ${t.cpu + t.hybrid}`, "epochs on NPU / CPU"], [bytes(t.ram), "RAM"], [bytes(t.flash), "flash"]];
     if (t.ram !== t.activations) found.splice(4, 0, ...Object.entries(t.ram_by_use).map(([use, size]) => [bytes(size), use + " in RAM"]));
     if (D.limit) found.splice(1, 0, [D.limit.times_practical.toFixed(2) + "\u00d7", `the practical bound, ${D.limit.times_absolute.toFixed(2)}\u00d7 the absolute`]);
     if (D.measured) found.splice(1, 0, [milliseconds(D.measured.ms), "measured on a board"]);
