@@ -89,11 +89,12 @@ def report(records: dict[str, Record]) -> str:
 
 def models(folder: Path, arguments: argparse.Namespace) -> Iterator[Path]:
     """The smallest of the corpus, and made ones."""
-    made = [] if arguments.models else [(f"made_{depth}_{gain:g}_{k}.tflite", depth, gain, k) for depth, gain, k in MADE]
+    made = () if arguments.models else MADE
     yield from by_size(chosen(arguments))[: arguments.count - len(made)]
-    for name, depth, gain, seed in made:
-        (folder / name).write_bytes(chaotic(depth, gain, seed))
-        yield folder / name
+    for depth, gain, seed in made:
+        file = folder / f"made_{depth}_{gain:g}_{seed}.tflite"
+        file.write_bytes(chaotic(depth, gain, seed))
+        yield file
 
 
 def run(arguments: argparse.Namespace) -> Report:

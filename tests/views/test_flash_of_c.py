@@ -49,8 +49,8 @@ def read_only(folder: Path) -> Counter[str]:
     """Bytes of every constant in the object file of a network, by name; those inside functions have a number behind."""
     made = folder / "network.o"
     includes = [f"-I{place}" for place in (RUNTIME / "include", RUNTIME / "src", folder)]
-    words = ["gcc", "-std=c11", "-O0", "-w", "-DATONC_HOST", *includes, "-c", str(folder / "network.c"), "-o", str(made)]
-    subprocess.run(words, check=True)
+    flags = ["-std=c11", "-O0", "-w", "-DATONC_HOST", *includes]
+    subprocess.run(["gcc", *flags, "-c", str(folder / "network.c"), "-o", str(made)], check=True)
     said = subprocess.run(["nm", "-S", str(made)], check=True, capture_output=True, text=True).stdout
     found = Counter[str]()
     for line in said.splitlines():
