@@ -29,7 +29,7 @@ from atonc.compiler.select.decisions import FIRST, Decisions, Stripe
 from atonc.compiler.select.enumerate import attempt
 from atonc.compiler.select.form import Form, Refusal, RefusedForm
 from atonc.machine.base.errors import UnsupportedError
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import brief, dataclass
 from atonc.machine.base.progress import stage
 from atonc.machine.base.reasons import Rule
 
@@ -66,6 +66,7 @@ class ReasonedCall:
 
 @dataclass(frozen=True)
 class Mapped:
+    __repr__ = brief
     works: tuple[LoweredOperator, ...]  # one of each operator, in the order of the graph
     context: Context
     reason_of: Mapping[str, CpuReason]  # why an operator is a call of the CPU, one for each that is

@@ -38,7 +38,7 @@ from atonc.compiler.plan.types import CpuPlan
 from atonc.compiler.verify import CoarserThanDeclared
 from atonc.compiler.verify.emulation import Emulation
 from atonc.machine.base.errors import VerificationError
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import brief, dataclass
 from atonc.machine.base.progress import stage
 from atonc.machine.base.words import count
 from atonc.machine.hw.mpool import MemoryPool
@@ -54,6 +54,8 @@ FLOAT_NOISE, FLOAT_STEPS = 1e-3, 4 * 2.0**-24  # of a code, and of a value: memo
 @dataclass(frozen=True)
 class LayerCheck:
     """One tensor that the program holds, in codes."""
+
+    __repr__ = brief
 
     tensor: str
     kind: str
@@ -299,6 +301,8 @@ class OutputCheck:
 @dataclass(frozen=True)
 class VerifyReport:
     """Every layer within its limit; free-running outputs against exact arithmetic of the canonical graph."""
+
+    __repr__ = brief
 
     samples: int
     outputs: tuple[OutputCheck, ...]

@@ -120,22 +120,22 @@ def picture(view: CompileView, network: NetworkView, layers: Sequence[Mapping[st
     )
 
 
-def short_repr(view: CompileView) -> str:
-    """Never longer than a kilobyte, whatever a model is called."""
+def short_lines(view: CompileView) -> list[str]:
+    """What it is, then what is in it; never longer than a kilobyte, whatever a model is called."""
     number, memory, graph = counts(view.compiled.program.steps), view.memory, view.compiled.graph
     proof = view.compiled.report
     verified = "not verified" if proof is None else f"verified: {count(proof.layers, 'layer')} within their limits"
     low, high = view.cost.band.around(view.cost.latency_ms)
     lines = [
         f"<compiled {doc.short_name(view.model)} for {doc.short_name(view.board.name)}: {view.cost.latency_ms:.3f} ms "
-        f"predicted ({low:.3f} to {high:.3f})",
+        f"predicted ({low:.3f} to {high:.3f})>",
         *(f"  input  {doc.short_name(n)} {_kind_text(graph, n)}" for n in graph.inputs[:_MOST_EDGES]),
         *(f"  output {doc.short_name(n)} {_kind_text(graph, n)}" for n in graph.outputs[:_MOST_EDGES]),
         f"  {count(number['total'], 'epoch')}, {number['npu']} on the NPU; RAM {memory.ram_bytes:,} bytes, weights "
         f"{memory.weights_bytes:,}",
-        f"  {verified}>",
+        f"  {verified}",
     ]
-    return "\n".join(line[:_LINE] for line in lines)
+    return [line[:_LINE] for line in lines]
 
 
 def report(view: CompileView) -> doc.Document:

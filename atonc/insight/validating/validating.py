@@ -299,10 +299,11 @@ def random_samples(source: Graph, count: int, seed: int, ranges: Sequence[float]
     return samples
 
 
-def validate_model(model: Path, asked: ValidateOptions, compiler: Options) -> Validation:
+def validate_model(model: Path, asked: ValidateOptions, compiler: Options, known: Compiled | None = None) -> Validation:
+    """`known`: the program, where the model was compiled with these options before."""
     begins_later = bool(compiler.cut_inputs or compiler.cut_input_layers)
     with References(model, exact_only=begins_later or asked.no_exec_model) as references:
-        compiled = compile_file(model, compiler)
+        compiled = known or compile_file(model, compiler)
         samples = chosen_samples(compiled.source, asked, compiler.seed, SAMPLES)
         what = Wanted(
             read_labels(asked.valinput),
