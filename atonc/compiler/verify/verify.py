@@ -293,9 +293,8 @@ class OutputCheck:
         """The largest error: in LSB, of floats in real values beside their range."""
         if not self.is_float:
             return f"max error {self.max_lsb:g} LSB"
-        return f"max error {self.max_error:.3g}" + (
-            f" ({self.max_error / self.span:.2%} of range)" if self.max_error and self.span else ""
-        )
+        share = 100 * self.max_error / self.span if self.span else 0.0
+        return f"max error {self.max_error:.3g}" + (f" ({share:.2g} % of range)" if share else "")
 
 
 @dataclass(frozen=True)

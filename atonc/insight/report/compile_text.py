@@ -293,7 +293,7 @@ def cpu_chapter(steps: Sequence[tuple[CpuReason, StepCost]]) -> doc.Chapter:
         lines.append(" ".join(map(sentence, said)))
         lines += [f"     {elided(reason.node, LONG_NAME)}" for reason, _ in members]
     took = sum(cost.milliseconds for _, cost in steps)
-    return doc.Chapter(doc.head("CPU:", f" {count(len(steps), 'operator')}, {took:.2f} ms"), lines)
+    return doc.Chapter(doc.head("CPU:", f" {count(len(steps), 'operator')}, {ms_text(took)}"), lines)
 
 
 def _coverage(source: Graph) -> doc.Chapter:

@@ -106,7 +106,7 @@ function checkCard(found) {
     lines.push(`On the emulator, ${found.verify.samples} synthetic inputs: each of ${found.verify.layers} layers within its limit, max error ${found.verify.worst_layer} LSB; ${found.verify.sums}.`);
   const checked = found.validation;
   if (checked) {
-    lines.push(`${checked.samples} samples against ${checked.reference}: ${checked.verdict}.`);
+    lines.push(`${plural(checked.samples, "sample")} against ${checked.reference}: ${checked.verdict}.`);
     for (const output of checked.outputs) lines.push(`${output.name}: cosine ${output.cos.toFixed(6)}, ${output.exact_pct.toFixed(1)} % exact, max error ${output.max_lsb} LSB (${output.verdict}).`);
     if (checked.accuracy) lines.push(`Right labels: ${count(checked.accuracy.program)} of ${count(checked.accuracy.samples)}; reference ${count(checked.accuracy.reference)}.`);
   } else lines.push("No samples were given; add .npz or .npy files to compare with the reference interpreter.");
