@@ -176,5 +176,5 @@ def test_layers_without_a_partner_take_their_share() -> None:
     alone = (some(milliseconds=1.0),)
     found = some(a=some(layers=(*alone, some(milliseconds=3.0))), b=some(layers=()), paired=(3, 2), alone=(alone, ()))
     first, second = compare_text.pairing_lines(found)
-    assert first == "3 of 4 layers of A have a partner; those without take 25.0 % of its time"
-    assert second == "2 of 2 layers of B have a partner"
+    assert first == "3 of 4 layers of A that take time have a partner; those without take 25.0 % of its time"
+    assert second == "2 of 2 layers of B that take time have a partner"

@@ -25,7 +25,7 @@ from atonc.insight.report import columns, parts
 from atonc.insight.report import document as doc
 from atonc.machine.base.errors import sentence
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.base.words import count, elided
+from atonc.machine.base.words import count, elided, ms_text
 from atonc.machine.cost.network import spill_lines
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _whole(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> 
     shares = ", ".join(f"{label} {100 * share:.0f} %" for label, share in list(network.bound_by.items())[:5])
     yield (
         f"{network.model}, compiled by {network.tool}: {count(len(network.steps), 'epoch')}, "
-        f"{network.latency_ms:.2f} ms {network.basis}{span_of(network)} at {network.clocks}"
+        f"{ms_text(network.latency_ms)} {network.basis}{span_of(network)} at {network.clocks}"
     )
     yield f"{count(len(layers), 'layer')}, {on_cpu} of them on the CPU{free}; bound by {shares}"
     yield f"{network.memory.ram_text}, weights {network.memory.weights_bytes:,} bytes"
