@@ -113,10 +113,15 @@ def as_csv(found: Sweep) -> str:
     writer.writerow(["model", "board", "size", *found.varied, *figures, "on_front", "why_not"])
     for result in found.results:
         varied = [_safe(_text(result.options.get(name, ""))) for name in found.varied]
-        values = ["" if result.figures is None else result.figures.get(key, "") for key in figures]
+        values = [_cell((result.figures or {}).get(key, "")) for key in figures]
         names = [_safe(result.model), _safe(result.board), _safe(result.size)]
         writer.writerow([*names, *varied, *values, int(result.on_front), _safe(result.why_not)])
     return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """What is no number or text is JSON."""
+    return json.dumps(value) if isinstance(value, list | dict | bool) else "" if value is None else value
 
 
 def _safe(text: str) -> str:

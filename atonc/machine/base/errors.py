@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+CANNOT_JUDGE = 5  # exit code: nothing failed, but what decides a verdict is not installed
 WIDTH = 100  # columns of an error where the width of the terminal is not known
 _SHORT, _FIRST = 24, 80  # characters of what a first line says; where it is longer it ends with a clause
 _PLACE, _LONG = 84, 700  # characters of a place and of a line; of longer ones the middle is left out

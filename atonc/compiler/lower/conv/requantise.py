@@ -299,10 +299,10 @@ def cut_costs(scale: Real, largest: Real) -> Real:
 
 
 def matters(scale: Real, offset: Real, codes: float = _CODES) -> Real:
-    """The largest |acc| whose result, of so many codes, is not yet saturated."""
+    """The largest |acc| whose result, of so many codes, is not yet saturated: none where results are constant."""
     slope = np.maximum(np.abs(scale), 1e-30)
     ends = [np.abs((end - offset) / slope) for end in (-codes / 2 - _MARGIN, codes / 2 - 1 + _MARGIN)]
-    return np.maximum(*ends)
+    return np.where(scale == 0, 0.0, np.maximum(*ends))
 
 
 def _shifts(steepest: float, farthest: float, out_shifts: Sequence[int], within: Coefficients) -> list[int]:
@@ -468,15 +468,16 @@ FARTHEST = 2.0**40  # codes: beyond, the zero point inside an offset is lost in 
 BEYOND = 320.0  # codes: beyond both ends of int8, with room for roundings; at most half of STEEP
 
 
-def tame(scale: Real, offset: Real, largest: Real) -> tuple[Real, Real]:
-    """Scale and offset that give the same codes for whole sums of at most `largest`, without factors beyond `STEEP`."""
+def tame(scale: Real, offset: Real, lowest: Real, highest: Real) -> tuple[Real, Real]:
+    """Scale and offset that give the same codes for all whole sums of each channel, without factors beyond `STEEP`.
+    Zero is one of the sums."""
     steep = (np.abs(scale) > STEEP) & (np.abs(offset) < FARTHEST)
     if not steep.any():
         return scale, offset
     steps = np.rint(np.divide(offset, scale, out=np.zeros_like(offset), where=steep))
     nearest = np.clip(offset - steps * scale, -BEYOND, BEYOND)  # the code of the sum -steps
-    reached = np.abs(steps) <= largest
-    slope = np.where(reached & (largest > 0), np.copysign(STEEP, scale), 0.0)
+    reached = (lowest <= -steps) & (-steps <= highest)
+    slope = np.where(reached & (lowest < highest), np.copysign(STEEP, scale), 0.0)
     ends = np.where(reached, steps * slope + nearest, np.copysign(BEYOND, offset))
     return np.where(steep, slope, scale), np.where(steep, ends, offset)
 

@@ -300,6 +300,8 @@ def record(context: Context, layer: ConvLayer, piece: LoweredSums) -> None:
     known, rule = context.semantics.get(layer.op.name), piece.rule
     if layer.ring is not None:
         piece = replace(piece, target=layer.ring.out, kept=layer.ring.kept)
+    if layer.belongs is not None:
+        piece = replace(piece, target=_placed(piece.target, layer.out, layer.belongs))
     if layer.skipped_bytes:
         piece = replace(piece, target=replace(piece.target, offset=piece.target.offset + layer.skipped_bytes))
     pieces = known.codes.pieces if known and isinstance(known.codes, Layered) else []
@@ -310,6 +312,14 @@ def record(context: Context, layer: ConvLayer, piece: LoweredSums) -> None:
     if known:
         error, room = max(error, known.error), min(room, known.room)
     context.explain(layer.op, layered, error, room)
+
+
+def _placed(some: Area, copied: Area, tensor: Area) -> Area:
+    """Some pixels of a copy where they lie in the tensor."""
+    row, rest = divmod(some.offset, copied.line)
+    offset = tensor.offset + row * tensor.line + rest // copied.pixel * tensor.pixel
+    line, pixel = some.line // copied.line * tensor.line, some.pixel // copied.pixel * tensor.pixel
+    return replace(some, offset=offset, line=line, pixel=pixel)
 
 
 def _room(context: Context, layer: ConvLayer, piece: LoweredSums) -> float:

@@ -103,11 +103,11 @@ function cards(job) {
 function checkCard(found) {
   const lines = [];
   if (found.verify)
-    lines.push(`On the emulator, ${found.verify.samples} synthetic inputs: each of ${found.verify.layers} layers within its limit, at most ${plural(found.verify.worst_layer, "code")} from exact arithmetic; ${found.verify.sums}.`);
+    lines.push(`On the emulator, ${found.verify.samples} synthetic inputs: each of ${found.verify.layers} layers within its limit, max error ${found.verify.worst_layer} LSB; ${found.verify.sums}.`);
   const checked = found.validation;
   if (checked) {
-    lines.push(`${checked.samples} samples against ${checked.reference}: ${checked.passed ? "passed" : "not passed"}.`);
-    for (const output of checked.outputs) lines.push(`${output.name}: cosine ${output.cos.toFixed(6)}, ${output.exact_pct.toFixed(1)} % exact, at most ${plural(output.max_lsb, "code")} off (${output.verdict}).`);
+    lines.push(`${plural(checked.samples, "sample")} against ${checked.reference}: ${checked.verdict}.`);
+    for (const output of checked.outputs) lines.push(`${output.name}: cosine ${output.cos.toFixed(6)}, ${output.exact_pct.toFixed(1)} % exact, max error ${output.max_lsb} LSB (${output.verdict}).`);
     if (checked.accuracy) lines.push(`Right labels: ${count(checked.accuracy.program)} of ${count(checked.accuracy.samples)}; reference ${count(checked.accuracy.reference)}.`);
   } else lines.push("No samples were given; add .npz or .npy files to compare with the reference interpreter.");
   return h("section.card", {}, h("h2", {}, "How far to trust it"), h("ul", { tabindex: 0 }, [...lines, ...found.notes].map((text) => h("li", {}, text))));

@@ -157,6 +157,8 @@ def network_data(network: NetworkView) -> dict[str, Any]:
             "ram_by_use": {str(use): size for use, size in network.memory.ram_by_use.items()},
             "activations": network.memory.activations_bytes,
             "weights": network.memory.weights_bytes,
+            "code_constants": network.memory.code_constants_bytes,
+            "flash": network.memory.flash_bytes,
             "spilled": network.memory.spilled_bytes,
             "lower_bound": network.lower_bound_bytes,
             "npu": network.count(NPU),
@@ -296,9 +298,11 @@ def _tensor(one: TensorView) -> dict[str, Any]:
 
 
 def _verified(found: Verified) -> dict[str, Any]:
-    rows = [[cut(name), cosine, exact, close, largest] for name, cosine, exact, close, largest in found.outputs]
+    said = found.errors or [f"max error {largest:g} LSB" for *_, largest in found.outputs]  # builds of before tell less
+    rows = [[cut(name), *figures, one] for (name, *figures, _), one in zip(found.outputs, said, strict=True)]
     counts = {"samples": found.samples, "layers": found.layers, "tensors": found.tensors}
-    return counts | {"worst": found.worst_codes, "sums": cut(found.sums), "outputs": rows}
+    worst = found.worst_text or f"max error {found.worst_codes:g} LSB"
+    return counts | {"worst": worst, "sums": cut(found.sums), "outputs": rows}
 
 
 def _buffer(buffer: BufferView, names: tuple[str, ...]) -> dict[str, Any]:
