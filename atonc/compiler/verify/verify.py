@@ -276,6 +276,7 @@ class OutputCheck:
     max_lsb: float
     exact_percent: float
     within1_percent: float
+    span: float | None = None  # of a float output, largest less smallest value: `max_lsb` is in real values then
 
 
 @dataclass(frozen=True)
@@ -409,5 +410,7 @@ def _check(name: str, pairs: list[tuple[Array, Array]]) -> OutputCheck:
         count += difference.size
     del difference
     together = [np.concatenate([np.ravel(pair[side]) for pair in pairs]) for side in (0, 1)]
-    of = max(1, count)
-    return OutputCheck(name, cosine(*together), largest, 100.0 * (equal / of), 100.0 * (close / of))
+    of, real = max(1, count), together[1]
+    finite = real[np.isfinite(real)] if real.dtype.kind == "f" else None
+    span = None if finite is None else float(np.ptp(finite)) if finite.size else 0.0
+    return OutputCheck(name, cosine(*together), largest, 100.0 * (equal / of), 100.0 * (close / of), span)

@@ -231,6 +231,7 @@ class OutputAgreement:
     exact_percent: float  # equal within a hundredth of a step
     within1_percent: float  # within one step of the coarser of both
     largest: float  # difference, in the model's units
+    span: float  # largest less smallest value of A
 
 
 def agreement(
@@ -320,6 +321,7 @@ def _agreement(one: _OutputLoss, other: _OutputLoss) -> OutputAgreement:
         100 * float(np.mean(difference <= 0.01 * step)),
         100 * float(np.mean(difference <= 1.01 * step)),
         float(difference.max(initial=0.0)),
+        float(np.ptp(x)) if x.size else 0.0,
     )
 
 

@@ -247,6 +247,7 @@ class Verified:
     outputs: tuple[tuple[str, float, float, float, float], ...]  # name, cosine, exact %, within one %, largest codes
     tensors: int = 0  # of these layers, that were compared
     sums: str = ""  # how much room they have, in words
+    spans: tuple[float | None, ...] = ()  # of each output, largest less smallest real value; None: codes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,7 +48,10 @@ MANY_CODES = 20  # codes: a worst case beyond says little
 SMALL_CODES = 0.5  # codes: below, a layer differs from exact arithmetic by one code now and then
 LONG_NAME = 60
 POOL_FIELDS = ("name", "base", "size_bytes")
-VERIFIED_FIELDS = ("name", "cos=cosine", "max_lsb", "exact_pct=exact_percent", "within1_pct=within1_percent")
+VERIFIED_FIELDS = (
+    *("name", "cos=cosine", "max_lsb", "exact_pct=exact_percent", "within1_pct=within1_percent"),
+    "range=span",  # of a float output: `max_lsb` is in real values then
+)
 _SLOWEST, _MOST_EDGES, _MOST_NOTES, _GROUPS = 5, 3, 2, 3  # lines of each
 _EDGE_NAME, _LINE = 19, 110  # characters
 _SLOWEST_LAYERS = 8  # of a notebook
@@ -345,7 +348,7 @@ def verify_chapter(report: VerifyReport | None) -> doc.Chapter:
     for o in report.outputs:
         lines.append(
             f"  {elided(o.name, LONG_NAME)}: cosine {o.cosine:.6f}, exact {o.exact_percent:.2f} %, within 1 "
-            f"{o.within1_percent:.2f} %, largest difference {o.max_lsb:g}"
+            f"{o.within1_percent:.2f} %, largest difference {parts.difference_text(o.max_lsb, o.span)}"
         )
     title = (
         f" the program on the emulator against exact arithmetic, {count(report.samples, 'input')}; "

@@ -104,6 +104,7 @@ class Column(Generic[T]):
     left: bool = False  # words begin at the left, figures end at the right
     mark: Callable[[T], Mark | None] | None = None  # of a cell of the text
     only: Only | None = None
+    about: str = ""  # on a page, what the title means, where the glossary has no such word
 
     def text(self, row: T) -> str:
         value = self.of(row)

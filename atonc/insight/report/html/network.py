@@ -28,6 +28,7 @@ from atonc.insight.report.columns import COLUMNS
 from atonc.insight.report.document import fields_of
 from atonc.insight.report.explain_text import layer_data
 from atonc.insight.report.html.layout import layered
+from atonc.insight.report.key_figures import best_actions, more_figures, tiles
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import BUS_BYTES
 from atonc.machine.hw.machine import FLASH, Machine, stm32n6
@@ -149,6 +150,9 @@ def network_data(network: NetworkView) -> dict[str, Any]:
         "name": cut(network.name),
         "model": cut(network.model),
         **fields_of(network, "tool", "board", "npu_mhz", "cpu_mhz"),
+        "tiles": [[one.name, one.value, one.said] for one in tiles(network)],
+        "more": [[one.name, one.value] for one in more_figures(network)],
+        "actions": [[cut(one.what), one.gain, cut(one.layer)] for one in best_actions(network)],
         "totals": {
             "latency_ms": network.latency_ms,
             "cycles": network.cycles,
@@ -170,7 +174,7 @@ def network_data(network: NetworkView) -> dict[str, Any]:
         "tensors": [_tensor(one) for one in tensors.values()],
         "inputs": [places[one.name] for one in network.inputs],
         "outputs": [places[one.name] for one in network.outputs],
-        "verified": _verified(network.verified) if network.verified else None,
+        "verified": _verified(network.verified, network) if network.verified else None,
         "rules": {one.rule.id: one.rule.sentence for layer in network.layers for one in layer.decisions},
         "graph": graph_data(network, places),
         "bound_by": dict(network.bound_by),
@@ -295,8 +299,13 @@ def _tensor(one: TensorView) -> dict[str, Any]:
     return data | ({"scales": one.scales} if one.scales > 1 else {})
 
 
-def _verified(found: Verified) -> dict[str, Any]:
-    rows = [[cut(name), cosine, exact, close, largest] for name, cosine, exact, close, largest in found.outputs]
+def _verified(found: Verified, network: NetworkView) -> dict[str, Any]:
+    """Of outputs in real values only the largest difference says something, and beside its scale."""
+    rows, spans = [], found.spans or [0.0 if "float" in one.dtype else None for one in network.outputs]
+    for (name, cosine, exact, close, largest), span in zip(found.outputs, spans, strict=False):
+        codes = "" if span is not None else f"{exact:.2f} % of the values exact, {close:.2f} % within 1 LSB, "
+        said = f"cosine {cosine:.6f}, {codes}largest difference {parts.difference_text(largest, span)}"
+        rows.append([cut(name), said])
     counts = {"samples": found.samples, "layers": found.layers, "tensors": found.tensors}
     return counts | {"worst": found.worst_codes, "sums": cut(found.sums), "outputs": rows}
 

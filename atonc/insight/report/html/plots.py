@@ -15,6 +15,7 @@ WIDTH, HEIGHT = 760, 34  # of timelines and intervals
 ROW, BAR, BAR_WIDTH = 22, 110, 340  # of intervals: the height of a row, where they begin, how long they may be
 _COLOURS = {NPU: "#3b7dd8", "cpu": "#d97b29", "hybrid": "#8a63c9"}
 _TOP = 12
+_PRECISION = "the mean precision over all recalls: 1 where everything is found and nothing else"
 _WIDE, _NAMES, _TALL = 900, 180, 60  # of memory
 _USES = {"works in": "var(--bar)", "stays": "var(--found)", "weights": "var(--accent)", "reserved": "var(--soft)"}
 
@@ -58,7 +59,8 @@ def svg(plot: Plot) -> str:
         return _scatter(plot)
     if isinstance(plot, Curves):
         keys = "".join(
-            f'<span class="key"><i class="side-{k}"></i>{escape(side)}: average precision {curve.average:.4f}</span>'
+            f'<span class="key" tabindex="0" data-tip="{_PRECISION}"><i class="side-{k}"></i>{escape(side)}: average '
+            f"precision {curve.average:.4f}</span>"
             for k, (side, curve) in enumerate(plot.lines.items())
         )
         return f'<p class="tools">{keys}</p>{_curves(plot, _LARGE)}'

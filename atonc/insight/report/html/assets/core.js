@@ -51,7 +51,7 @@ const share = layer => layer.milliseconds / (D.totals.latency_ms || 1);
 const epochText = layer => !layer.epochs.length ? "" : layer.epochs.length === 1 ? String(layer.epochs[0]) : `${layer.epochs[0]}\u2013${layer.epochs[layer.epochs.length - 1]}`;
 function stepText(step) {
   return `${step.n}  ${short(step.title, 90)}\n${step.on.toUpperCase()}, ${format(step.cycles)} cycles, ${step.ms.toFixed(3)} ms, ` +
-    `${percent(step.ms / (D.totals.latency_ms || 1))}\nbound by ${step.bound || "nothing"}${step.known ? "" : " (a guess)"}${step.chains.map(chain => "\n" + short(chain, 90)).join("")}`;
+    `${percent(step.ms / (D.totals.latency_ms || 1))}\nbottleneck: ${step.bound ? bottleneck(step.bound) : "none"}${step.known ? "" : " (rough estimate)"}${step.chains.map(chain => "\n" + short(chain, 90)).join("")}`;
 }
 
 // buffers, one for every memory, and the bytes that live in each step
