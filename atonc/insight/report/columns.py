@@ -6,7 +6,6 @@ A figure is worked out in `insight`: a property of `LayerView`, or a field of it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from operator import attrgetter
 
 from atonc.insight.explain.types import LayerView
 from atonc.machine.base.frozen import dataclass
@@ -26,15 +25,20 @@ class LayerColumn:
         return f"{self.of(layer):,.{self.digits}f}" if self.of(layer) else ""
 
 
-def _times_limit(layer: LayerView) -> float:
-    return round(layer.times_limit, 3)
-
-
 COLUMNS = (
     LayerColumn("cycles", "cycles", lambda layer: layer.cycles),
-    LayerColumn("practical_cycles", "cycles at the attainable minimum", attrgetter("practical_cycles"), first=False),
+    LayerColumn(
+        "practical_cycles", "cycles at the attainable minimum", lambda layer: layer.practical_cycles, first=False
+    ),
     LayerColumn("absolute_cycles", "cycles at the absolute minimum", lambda layer: layer.absolute_cycles, first=False),
-    LayerColumn("times_limit", "x attainable minimum", _times_limit, digits=2, adds=False, window=1100),
+    LayerColumn(
+        "times_limit",
+        "x attainable minimum",
+        lambda layer: round(layer.times_limit, 3),
+        digits=2,
+        adds=False,
+        window=1100,
+    ),
     LayerColumn("lost_cycles", "cycles beyond the attainable minimum", lambda layer: layer.lost_cycles, first=False),
     LayerColumn("energy_uj", "uJ", lambda layer: round(layer.energy_uj, 6), digits=2, window=1700),
     LayerColumn("macs_per_cycle", "MAC/cycle", lambda layer: round(layer.macs_per_cycle, 3), digits=1, adds=False),

@@ -179,6 +179,15 @@ class LiveMemory:
 
 
 @dataclass(frozen=True)
+class Trend:
+    """One figure of several builds, in their order: name, value, the value in words. `bounds`: around the values."""
+
+    title: str
+    points: Sequence[tuple[str, float, str]]
+    bounds: Sequence[tuple[float, float] | None] = ()
+
+
+@dataclass(frozen=True)
 class Card:
     """A small picture with its caption: a file of a picture, or curves."""
 
@@ -219,7 +228,7 @@ class Subtitle:
     text: str
 
 
-Plot = Scatter | Curves | Intervals | Timelines | MemoryMap | LiveMemory
+Plot = Scatter | Curves | Intervals | Timelines | MemoryMap | LiveMemory | Trend
 Block = str | Note | Subtitle | Table[Any] | Plot | Cards | Terms | Links
 
 

@@ -300,7 +300,7 @@ def _tensor(one: TensorView) -> dict[str, Any]:
 
 
 def _verified(found: Verified, network: NetworkView) -> dict[str, Any]:
-    """Of outputs in real values only the largest difference says something, and beside its scale."""
+    """Percentages are of stored integers; what is left of real values is the largest difference, beside its scale."""
     rows, spans = [], found.spans or [0.0 if "float" in one.dtype else None for one in network.outputs]
     for (name, cosine, exact, close, largest), span in zip(found.outputs, spans, strict=False):
         codes = "" if span is not None else f"{exact:.2f} % of the values exact, {close:.2f} % within 1 LSB, "

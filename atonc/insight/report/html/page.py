@@ -142,7 +142,7 @@ def _table(block: doc.Table[Any]) -> str:
 
 
 def _head(column: doc.Column[Any]) -> str:
-    about = html.escape(column.about or meanings().get(column.title.lower(), ""))
+    about = html.escape(meanings().get(column.title.lower(), column.about))
     tip = f' tabindex="0" data-tip="{about}"' if about else ""
     return f'<th scope="col"{tip}>{html.escape(column.title)}</th>'
 
