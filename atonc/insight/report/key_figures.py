@@ -6,7 +6,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from atonc.compiler.place.usage import RAM_FOR
-from atonc.insight.explain.types import CPU, HYBRID, NPU, PREDICTED, Decision, LayerView, NetworkView, error_band
+from atonc.insight.explain.types import (
+    CPU,
+    HYBRID,
+    NPU,
+    PREDICTED,
+    UNBUILT,
+    Decision,
+    LayerView,
+    NetworkView,
+    error_band,
+)
 from atonc.insight.report import document as doc
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count, ms_text, size_text
@@ -32,6 +42,10 @@ class BestAction:
 
 def tiles(network: NetworkView) -> tuple[KeyFigure, ...]:
     """Latency, RAM, flash, CPU share."""
+    if network.basis == UNBUILT:
+        held = f"compiling; {size_text(network.memory.weights_bytes)} of weights in the model"
+        said = {"latency": "compiling", "RAM": "compiling", "flash": held, "CPU share": "compiling"}
+        return tuple(KeyFigure(name, "...", text) for name, text in said.items())
     return (
         KeyFigure("latency", ms_text(network.latency_ms), _latency(network)),
         _sized("RAM", network.memory.ram_bytes, doc.ram_row(network.memory)),

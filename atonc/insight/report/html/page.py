@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from atonc.insight.explain.types import NetworkView
+from atonc.insight.explain.types import UNBUILT, NetworkView
 from atonc.insight.report import document as doc
 from atonc.insight.report.about_text import PAGES, meanings
 from atonc.insight.report.html.network import network_data
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _FIRST = ("numbers.js", "tips.js", "base.js")
 _SCRIPTS = (
     *(*_FIRST, "core.js", "timeline.js", "graph.js", "memory.js", "roofline.js", "table.js", "lost.js"),
-    *("detail.js", "measured.js", "accuracy.js", "start.js"),
+    *("detail.js", "measured.js", "accuracy.js", "start.js", "live.js"),
 )
 _COMPARE_SCRIPTS = (*_FIRST, "compare.js")
 _SWEEP_SCRIPTS = (*_FIRST, "sweep.js")
@@ -53,7 +53,10 @@ _FOOT = f"""{_TIP}
 
 
 def html_page(network: NetworkView) -> bytes:
-    return _page("page.html", f"{network.model} on the Neural-ART NPU", _SCRIPTS, network_data(network))
+    """Of a model that is not compiled yet the page asks its server how far it is, and nothing else."""
+    page = _page("page.html", f"{network.model} on the Neural-ART NPU", _SCRIPTS, network_data(network))
+    asking = f"{POLICY}; connect-src 'self'" if network.basis == UNBUILT else POLICY
+    return page.replace(POLICY.encode(), asking.encode(), 1)
 
 
 def compare_page(found: Comparison) -> bytes:

@@ -8,12 +8,12 @@
   const tensorText = t => [shapeText(t.shape), t.type].filter(Boolean).join(" ") + (quantised(t) ? `; ${quantised(t)}` : "");
 
   function layerFacts(layer) {
-    const rows = [["runs on", layer.on === "none" ? "nothing: the data stays where it is" : layer.on.toUpperCase()]];
+    const rows = D.pending ? [] : [["runs on", layer.on === "none" ? "nothing: the data stays where it is" : layer.on.toUpperCase()]];
     if (layer.epochs.length) rows.push(["time", `${milliseconds(layer.milliseconds)}, ${percent(share(layer))} of the whole; ${format(layer.cycles)} cycles`]);
     const board = measuredOf(layer);
     if (board !== null) rows.push(["measured", `${milliseconds(board)}, ${(board / layer.milliseconds).toFixed(2)} of the prediction`]);
     if (layer.times_limit) rows.push(["minimum", `${layer.times_limit.toFixed(2)}x its attainable minimum of ${format(layer.practical_cycles)} cycles, limited by ${layer.limited_by}; absolute minimum ${format(layer.absolute_cycles)} cycles`]);
-    if (layer.macs) rows.push(["multiplications", `${format(layer.macs)}, ${layer.macs_per_cycle.toFixed(1)} per cycle`]);
+    if (layer.macs) rows.push(["multiplications", `${format(layer.macs)}${layer.cycles ? `, ${layer.macs_per_cycle.toFixed(1)} per cycle` : ""}`]);
     const tensor = (t, more = "") => el("span", {}, `${tensorText(t)}${more}`, el("small", {}, name(t.name)));
     layer.inputs.forEach((t, i) => rows.push([i ? "" : "input", tensor(D.tensors[t])]));
     layer.outputs.forEach((t, i) => rows.push([i ? "" : "output", tensor(D.tensors[t])]));
@@ -91,9 +91,9 @@
 
   onSelect(() => {
     const step = D.steps[selected], layer = D.layers[chosen], own = layer && layer.epochs.length;
-    $("detail-title").replaceChildren(layer ? layer.label : `epoch ${step.n}`, " ", layer ? badge(layer.on) : "");
+    $("detail-title").replaceChildren(layer ? layer.label : `epoch ${step.n}`, " ", layer && !D.pending ? badge(layer.on) : "");
     $("detail-name").replaceChildren(name(layer ? layer.name : step.title));
-    $("said").textContent = layer ? `${layer.label} ${layer.name}, ${layer.on === "none" ? "costs nothing" : `${layer.on.toUpperCase()}, ${milliseconds(layer.milliseconds)}`}` : `epoch ${step.n}`;
+    $("said").textContent = layer ? `${layer.label} ${layer.name}, ${D.pending ? "not compiled yet" : layer.on === "none" ? "costs nothing" : `${layer.on.toUpperCase()}, ${milliseconds(layer.milliseconds)}`}` : `epoch ${step.n}`;
     $("detail-body").replaceChildren(...[layer ? layerFacts(layer) : null, ...(layer ? reasons(layer) : []),
       ...(own || !layer ? [el("h3", {}, "In the machine"), layer ? stepper(layer) : null, stepFacts(step), wiring(step)] : [])].filter(Boolean));
     $("detail-body").scrollTop = 0;
@@ -110,7 +110,7 @@ function openDetail() {
 }
 
 function reasons(layer) {
-  if (!layer.decisions.length) return [el("p", { class: "hint" }, layer.on === "none" ? "Costs nothing: the data stays where it is." : "Nothing special.")];
+  if (!layer.decisions.length) return D.pending ? [] : [el("p", { class: "hint" }, layer.on === "none" ? "Costs nothing: the data stays where it is." : "Nothing special.")];
   return layer.decisions.map(d => el("div", { class: "rule" }, el("b", {}, `${d.rule}: ${D.rules[d.rule]}`), el("p", {}, `Seen: ${d.seen}. Limit: ${d.limit}.`),
     !d.remedy ? null : el("p", {}, ...coded(`Action: ${d.remedy}.${d.price && d.price.tried ? ` Tried: ${format(d.price.cycles)} cycles and ${bytesGain(d.price.bytes)} gained (${d.price.how}).` : ""}`))));
 }

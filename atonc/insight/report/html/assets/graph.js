@@ -4,7 +4,7 @@
   const boxOf = new Map(G.boxes.map((b, i) => [b[3], i]));
   const firstPoint = 3;  // of an edge: upper box, lower box, tensor, then the line
   const view = { scale: 1, x: 0, y: 0, width: 0, height: 0 };  // a point p of the graph is at p * scale + (x, y)
-  let ink = {}, paints = [], matches = null, mode = "place", fitted = false;
+  let ink = {}, paints = [], matches = null, mode = D.pending ? "weights" : "place", fitted = false;
 
   // ------------------------------------------------------------ what boxes say
   const cut = (text, width, size) => short(text, Math.max(4, Math.floor((width - 14) / size)));
@@ -12,7 +12,7 @@
     if (what < 0) { const t = D.tensors[-1 - what]; return [D.inputs.includes(-1 - what) ? "input" : "output", cut(t.name, width, 6.1), cut(`${shapeText(t.shape)} ${t.type}`, width, 5.8)]; }
     const layer = D.layers[what], [kernel, bias] = layer.weights, also = layer.attributes.activation ? ` + ${layer.attributes.activation}` : "";
     const held = kernel ? [`W ${shapeText(kernel.shape)}${bias ? `  B ${shapeText(bias.shape)}` : ""}`] : [];
-    return [cut(layer.label + also, width, 6.9), cut(layer.name, width, 6.1), ...held.map(text => cut(text, width, 5.8)), layer.epochs.length ? `${milliseconds(layer.milliseconds)}  ${percent(share(layer))}` : "costs nothing"];
+    return [cut(layer.label + also, width, 6.9), cut(layer.name, width, 6.1), ...held.map(text => cut(text, width, 5.8)), D.pending ? cut(`${shapeText(layer.shape)} ${D.tensors[layer.outputs[0]].type}`, width, 5.8) : layer.epochs.length ? `${milliseconds(layer.milliseconds)}  ${percent(share(layer))}` : "costs nothing"];
   });
   const far = G.boxes.map(([, , width, what], i) => short(what < 0 ? words[i][0] : D.layers[what].label.replace("depthwise conv", "dw conv"), Math.max(4, Math.floor((width - 8) / 11))));
   const edgeWords = G.edges.map(edge => shapeText(D.tensors[edge[2]].shape));
@@ -21,9 +21,9 @@
   const reach = G.edges.map(edge => [edge[firstPoint + 1], edge[edge.length - 1]]);  // top and bottom
 
   // ------------------------------------------------------------ colours
-  const weightsOf = layer => D.buffers.reduce((sum, b) => b.kind === "constant" && b.layer === layer.name ? sum + b.size : sum, 0);
+  const weightsOf = layer => D.pending ? elements(layer) : D.buffers.reduce((sum, b) => b.kind === "constant" && b.layer === layer.name ? sum + b.size : sum, 0);
   const liveOf = layer => Math.max(0, ...layer.epochs.map(n => live[byNumber.get(n)] || 0));
-  const MODES = {
+  const MODES = D.pending ? { weights: { title: "weights", value: weightsOf, text: n => `${format(n)} values` } } : {
     place: { title: "where it runs" },
     bound: { title: "bottleneck" },
     time: { title: "time", value: l => l.milliseconds, text: milliseconds },
@@ -270,7 +270,7 @@
     const what = G.boxes[i][3];
     if (what < 0) { const t = D.tensors[-1 - what]; return `${t.name}\n${shapeText(t.shape)} ${t.type}${t.scale ? `, scale ${number(t.scale)}, zero point ${t.zero}` : ""}`; }
     const l = D.layers[what];
-    return `${l.label}: ${short(l.name, 80)}\n${shapeText(l.shape)}\n${l.on === "none" ? "costs nothing" : `${l.on.toUpperCase()}, ${milliseconds(l.milliseconds)}, ${percent(share(l))}, ${format(l.cycles)} cycles`}` +
+    return `${l.label}: ${short(l.name, 80)}\n${shapeText(l.shape)}\n${D.pending ? l.weights.map(w => `weights ${shapeText(w.shape)} ${w.type}`).join("\n") : l.on === "none" ? "costs nothing" : `${l.on.toUpperCase()}, ${milliseconds(l.milliseconds)}, ${percent(share(l))}, ${format(l.cycles)} cycles`}` +
       (l.macs ? `, ${l.macs_per_cycle.toFixed(1)} MAC/cycle` : "") + (l.error ? `\n${l.error[1].toFixed(2)} % of the values differ from exact arithmetic, max error ${l.error[0]} LSB` : "");
   }
 

@@ -2,7 +2,7 @@
 (function () {
   const t = D.totals, known = D.basis === "predicted", bounds = `${milliseconds(t.low_ms)} to ${milliseconds(t.high_ms)}`;
   const energy = uj => uj >= 1000 ? (uj / 1000).toFixed(2) + " mJ" : uj.toFixed(1) + " uJ";
-  $("head").append(el("h1", {}, name(D.model, 160)), el("p", { class: "sub" }, `compiled by ${D.tool}${D.board ? " for " + D.board : ""}; NPU ${D.npu_mhz} MHz, CPU ${D.cpu_mhz} MHz; ${D.measured ? "predicted and measured" : D.basis + ", not measured on a board"}`),
+  $("head").append(el("h1", {}, name(D.model, 160)), el("p", { class: "sub" }, D.pending ? `${D.layers.length} operators, as the model has them` : `compiled by ${D.tool}${D.board ? " for " + D.board : ""}; NPU ${D.npu_mhz} MHz, CPU ${D.cpu_mhz} MHz; ${D.measured ? "predicted and measured" : D.basis + ", not measured on a board"}`),
     el("div", { class: "tiles" }, ...D.tiles.map(one => tile(...one))));
   $("more").append(...D.more.flatMap(([title, value]) => [el("dt", {}, el("span", worded(title), title)), el("dd", {}, value)]));
   $("actions").hidden = document.querySelector("nav a[href='#actions']").hidden = !D.actions.length;
@@ -47,6 +47,7 @@
     if (b > a) show(a, b);
     if (layer !== undefined) selectLayer(layer, from);
     if (epoch !== undefined) select(epoch, from);
+    if (D.pending && layer === undefined) selectLayer(0, from);
     if (layer === undefined && epoch === undefined && from === "start") select(D.steps.reduce((best, s, i) => s.ms > D.steps[best].ms ? i : best, 0), from);
     address.go();
   }
