@@ -59,6 +59,12 @@ def test_builds_that_are_named_keep_their_order(kept: Path, capsys: pytest.Captu
     assert COSINE in found["builds"][2]["figures"]
 
 
+def test_rows_of_a_sweep_are_builds_too(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "--history", str(kept / "build-12.json"), "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["builds"]
+    assert row["name"] == "m.tflite prefer=speed" and row["figures"]["accuracy"] == 31.5
+
+
 def test_figures_are_those_of_the_build_itself(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["analyze", DIGITS, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -75,7 +81,7 @@ def test_figures_are_those_of_the_build_itself(kept: Path, capsys: pytest.Captur
         ([], "no build"),
         (["{kept}/build-9"], "one build alone"),
         (["--history", "{kept}/notes"], "no build in it"),
-        (["--history", "{kept}/build-11.json"], "is no folder"),
+        (["--history", "{kept}/build-9/network.c"], "is no folder and no document"),
         (["{kept}/build-9", "{kept}/build-9", "{kept}/build-9", "--max-ratio", "1.1"], "--max-ratio"),
         (["{kept}/build-9", "{kept}/build-9", "--against", "{kept}/build-11.json"], "name one build"),
     ],

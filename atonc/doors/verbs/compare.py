@@ -100,15 +100,22 @@ def _history(options: argparse.Namespace) -> CommandReply:
 
 
 def _kept(folder: Path) -> list[Path]:
-    """Build folders and documents of `--json` in it, by name; numbers in names count as such."""
+    """Build folders and documents of `--json` in it, by name; numbers in names count as such. Or one document."""
 
     def order(place: Path) -> list[tuple[int, str]]:
         return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,18})", place.name)]
 
     if not folder.is_dir():
-        raise InputError("is no folder", where=str(folder), remedy="name the folder that has the builds in it")
+        return [_existing_document(folder)]
     found = [place for place in folder.iterdir() if place.suffix == ".json" or _holds_build(place)]
     return sorted(found, key=order)
+
+
+def _existing_document(file: Path) -> Path:
+    if file.suffix.lower() != ".json" or not file.is_file():
+        remedy = "name the folder that has the builds in it, or the sweep.json of a sweep"
+        raise InputError("is no folder and no document", where=str(file), remedy=remedy)
+    return file
 
 
 def _holds_build(place: Path) -> bool:
@@ -133,8 +140,11 @@ def _rows(place: Path, board: str) -> Iterator[BuildRow]:
 def _history_figures(
     document: Mapping[str, Any], where: str
 ) -> tuple[Mapping[str, tuple[float, str, bool]], tuple[float, float] | None]:
-    """What `--against` compares, and the share of the CPU; error bounds of the latency."""
+    """What `--against` compares, flash and the share of the CPU; error bounds of the latency."""
     figures = dict(measured(document, where).figures)
+    memory = document.get("memory")
+    if isinstance(memory, dict) and _is_number(stored := memory.get("flash_bytes")):
+        figures["flash"] = stored, "bytes", False
     waits, cpu_ms, latency = document.get("bound_by"), document.get("cpu_ms"), document.get("latency_ms")
     share = waits.get("cpu", 0.0) if isinstance(waits, dict) else None
     if _is_number(cpu_ms) and _is_number(latency) and latency:
@@ -232,7 +242,6 @@ def _figures(document: Mapping[str, Any]) -> Iterator[tuple[str, tuple[float, st
         ("RAM", memory.get("ram_bytes"), "bytes"),
         ("spilled", memory.get("spilled_bytes"), "bytes"),
         ("weights", memory.get("weights_bytes"), "bytes"),
-        ("flash", memory.get("flash_bytes"), "bytes"),
     ):
         if _is_number(value):
             yield name, (value, unit, False)
@@ -322,7 +331,7 @@ COMMANDS = (
                 "builds", type=Path, metavar="BUILD", nargs="*",
                 help=f"A, B, and more: {_PLACE}; one with --against; a JSON document with --against or of many",
             ),
-            arg("--history", type=Path, metavar="DIR", help="all builds and JSON documents in it, by name"),
+            arg("--history", type=Path, metavar="DIR", help="all builds and JSON documents in it; or a sweep.json"),
             arg("--input", type=Path, action="append", default=[], metavar="FILE", help="run both on this too"),
             single("board", seed="run both on a photo-like input made from this number"),
             defaults(seed=None),  # None: only what `--input` names is run

@@ -63,7 +63,7 @@ def document(rows: Sequence[BuildRow], notes: Sequence[str] = ()) -> doc.Documen
         sections,
         list(_summary(rows, names)),
         "Builds in their order",
-        "Times are predicted unless a build says otherwise; the band around the latency is its error bounds.",
+        "Times are predicted; the shaded range around the latency is its error bounds.",
         data=lambda: {"builds": [_data(row) for row in rows]},
         tables={"builds": [_data(row) for row in rows]},
         plot=charts[0] if charts else None,

@@ -45,7 +45,11 @@ def graph_data(network: NetworkView, tensors: dict[str, int]) -> dict[str, Any]:
     tensor, then the points of the line."""
     ends = [one.name for one in network.inputs], [one.name for one in network.outputs]
     first, count = len(ends[0]), len(network.layers)
-    widths = [*map(_edge_width, ends[0]), *map(_width, network.layers), *map(_edge_width, ends[1])]
+    widths = [
+        *map(_edge_width, network.inputs),
+        *map(_width, network.layers),
+        *map(_edge_width, network.outputs),
+    ]
     source = {name: k for k, name in enumerate(ends[0])}
     links: dict[tuple[int, int], str] = {}
     for k, layer in enumerate(network.layers):
@@ -79,8 +83,8 @@ def _width(layer: LayerView) -> int:
     return _fitting(max(len(layer.title) + (len(activation) + 3 if activation else 0), min(len(layer.name), 24), held))
 
 
-def _edge_width(name: str) -> int:
-    return _fitting(min(len(name), 24))
+def _edge_width(one: TensorView) -> int:
+    return _fitting(max(min(len(one.name), 24), len(f"{'x'.join(map(str, one.shape))} {one.dtype}")))
 
 
 def _fitting(characters: int) -> int:
