@@ -3,8 +3,8 @@ them.
 
 A place is chosen by wing, in proportion to its lines, then a file by its lines, a function of it, a rule that the
 function has a place for, and one of these places. Texts, docstrings, annotations, decorators, `assert` and what is said
-by an exception stay as they are. Numbers outside of functions are tables and tuned numbers: they have tests of their own
-or change no result.
+by an exception stay as they are. Numbers outside of functions are tables and tuned numbers: they have tests of their
+own or change no result.
 """
 
 from __future__ import annotations
