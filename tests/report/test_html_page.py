@@ -242,7 +242,7 @@ def test_what_is_known_of_a_network_is_shown(browser: Any, small_file: Path, tmp
         page.locator("#table tbody tr.row", has_text="CONV_2D_1").first.click()
         detail = page.locator("#detail-body").inner_text()
         assert re.search(r"16.3.3.16 int8; 16 scales, one a channel, -[\d.]+ to [\d.]+\s+conv2_weights", detail)
-        assert "codes differ from exact arithmetic" in detail and "measured" in detail
+        assert "values differ from exact arithmetic" in detail and "measured" in detail
         assert "error" in page.locator("#graph-mode option").evaluate_all("options => options.map(o => o.value)")
         page.fill("#search", "")
         with page.expect_download() as download:

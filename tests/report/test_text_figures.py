@@ -165,7 +165,8 @@ def test_operators_of_one_reason_add_their_times_up() -> None:
 
 def test_exact_means_every_output() -> None:
     def report(*percents: float) -> Any:
-        outputs = [some(name="o", cosine=1.0, max_lsb=0, exact_percent=p, within1_percent=100.0) for p in percents]
+        each = {"name": "o", "cosine": 1.0, "max_lsb": 0, "within1_percent": 100.0, "span": None}
+        outputs = [some(exact_percent=p, **each) for p in percents]
         return some(outputs=outputs, samples=1, layers=1, tensors=1, worst_layer=0, as_vendor=0, sums="", checks=())
 
     every, one = (compile_text._verify_data(report(100.0, second)) for second in (100.0, 99.0))

@@ -29,7 +29,7 @@ from atonc.machine.base import progress
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import AtoncError, InputError, InternalError, plain
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.base.words import count, ms_text, size_text
+from atonc.machine.base.words import count
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.compile_view import CompileView
@@ -274,17 +274,9 @@ def explain(work: JobWork) -> JobOutcome:
 
 
 def _explained(network: NetworkView) -> dict[str, Any]:
-    from atonc.insight.explain.types import span_of
+    from atonc.insight.report import key_figures
 
-    on_cpu = [layer for layer in network.layers if layer.on == "cpu"]
-    took = sum(layer.milliseconds for layer in on_cpu)
-    tiles = [
-        [ms_text(network.latency_ms), f"latency, {network.basis}{span_of(network, 3)}"],
-        [size_text(network.memory.ram_bytes), "RAM"],
-        [f"{len(on_cpu)} of {len(network.layers)}", f"layers on the CPU, {ms_text(took)}"],
-    ]
-    if network.limit is not None:
-        tiles.append([f"{network.limit.times_practical:.2f}", "times its attainable minimum"])
+    tiles = [[one.value, f"{one.name}, {one.said}"] for one in key_figures.tiles(network)]
     return {"tiles": tiles, "notes": list(network.notes[:MOST_NOTES])}
 
 

@@ -231,6 +231,7 @@ class OutputAgreement:
     exact_percent: float  # equal within a hundredth of a step
     within1_percent: float  # within one step of the coarser of both
     largest: float  # difference, in the model's units
+    span: float  # largest less smallest value of A
 
 
 def agreement(
@@ -320,6 +321,7 @@ def _agreement(one: _OutputLoss, other: _OutputLoss) -> OutputAgreement:
         100 * float(np.mean(difference <= 0.01 * step)),
         100 * float(np.mean(difference <= 1.01 * step)),
         float(difference.max(initial=0.0)),
+        float(np.ptp(x)) if x.size else 0.0,
     )
 
 
@@ -451,8 +453,8 @@ def _limits(a: NetworkView, b: NetworkView) -> Iterator[tuple[str, float, float,
     """How near both are to what the chip could do, where their files tell."""
     if a.limit is not None and b.limit is not None:
         yield "attainable minimum", a.limit.practical, b.limit.practical, "cycles"
-        yield "above attainable minimum", a.limit.times_practical, b.limit.times_practical, TIMES
-        yield "above theoretical minimum", a.limit.times_absolute, b.limit.times_absolute, TIMES
+        yield "x attainable minimum", a.limit.times_practical, b.limit.times_practical, TIMES
+        yield "x theoretical minimum", a.limit.times_absolute, b.limit.times_absolute, TIMES
 
 
 def _energy(a: NetworkView, b: NetworkView) -> Iterator[tuple[str, float, float, str]]:

@@ -123,7 +123,7 @@ class AccuracyReport:
 
 
 NPU, CPU, HYBRID, NOTHING = "npu", "cpu", "hybrid", "none"
-PREDICTED, ESTIMATED = "predicted", "estimated by ST's compiler"
+PREDICTED, ESTIMATED, UNBUILT = "predicted", "estimated by ST's compiler", "not compiled yet"
 
 
 @dataclass(frozen=True)

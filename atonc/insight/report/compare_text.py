@@ -22,7 +22,7 @@ from atonc.insight.report import columns
 from atonc.insight.report import document as doc
 from atonc.insight.report.columns import rows
 from atonc.insight.report.html.network import cut
-from atonc.insight.report.parts import energy_data
+from atonc.insight.report.parts import difference_text, energy_data
 from atonc.machine.base.reasons import CheckResult
 from atonc.machine.base.words import count, elided
 
@@ -145,7 +145,7 @@ def _output_line(one: OutputAgreement) -> str:
     names = " / ".join(elided(name, LONG_NAME) for name in dict.fromkeys((one.a, one.b)))
     return (
         f"  cosine {one.cosine:.6f}, exact {one.exact_percent:.2f} %, within one step {one.within1_percent:.2f} %, "
-        f"largest difference {one.largest:.4g}: {names}"
+        f"largest difference {difference_text(one.largest, one.span)}: {names}"
     )
 
 
@@ -185,7 +185,7 @@ def as_json(found: Comparison) -> dict[str, Any]:
         }
         for pair in found.layers
     ]
-    names = ("a", "b", "elements", "cos=cosine", "exact_pct=exact_percent", "within1_pct=within1_percent", "largest")
+    names = ("a", "b", "elements", "cos=cosine", "exact_pct=exact_percent", "within1_pct=within1_percent")
     return {
         "a": side(found.a),
         "b": side(found.b),
@@ -197,7 +197,7 @@ def as_json(found: Comparison) -> dict[str, Any]:
         "paired_by": found.paired_by,
         "paired": {"a": found.paired[0], "b": found.paired[1]},
         "unmatched": found.unmatched,
-        "outputs": [doc.fields_of(one, *names) for one in found.outputs],
+        "outputs": [doc.fields_of(one, *names, "largest", "range=span") for one in found.outputs],
     }
 
 
@@ -219,7 +219,8 @@ def comparison_data(found: Comparison) -> dict[str, Any]:
         "pairs": pairs,
         "alone": [[places[k][id(layer)] for layer in side] for k, side in enumerate(found.alone)],
         "outputs": [
-            [cut(o.a), cut(o.b), o.cosine, o.exact_percent, o.within1_percent, o.largest] for o in found.outputs
+            [cut(o.a), o.cosine, o.exact_percent, o.within1_percent, difference_text(o.largest, o.span)]
+            for o in found.outputs
         ],
     }
 

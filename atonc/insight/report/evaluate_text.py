@@ -123,7 +123,8 @@ def _curves(found: Evaluation) -> Iterator[doc.Block]:
     yield doc.Subtitle("Average precision")
 
     def average(side: str) -> doc.Column[dict[str, RecallCurve]]:
-        return doc.Column(side, lambda curves: curves[side].average, "{:.4f}")
+        about = f"average precision of the class by {side}"
+        return doc.Column(side, lambda curves: curves[side].average, "{:.4f}", about=about)
 
     columns = [
         doc.Column[dict[str, RecallCurve]]("class", lambda curves: curves[sides[0]].name),
@@ -140,7 +141,8 @@ def _confusion(found: Evaluation) -> Iterator[doc.Block]:
     if counts and len(counts) <= MOST_CLASSES:
 
         def answered(number: int) -> doc.Column[int]:
-            return doc.Column(names[number], lambda k: counts[k][number] or None)
+            about = f"samples that the NPU took for {names[number]}"
+            return doc.Column(names[number], lambda k: counts[k][number] or None, about=about)
 
         columns = [doc.Column[int]("class", names.__getitem__), *map(answered, range(len(names)))]
         yield doc.Note("Classes down, answers of the NPU across.")

@@ -28,7 +28,7 @@ GAIN = "{0[0]:+.2f} to {0[1]:+.2f}"
 
 STEPS = (
     doc.Column[QuantizationStep]("dB", lambda step: step.snr_db, "{:.2f}", width=7),
-    doc.Column[QuantizationStep]("gain, 95 % CI", lambda step: step.gain_db, GAIN, width=16, left=True),
+    doc.Column[QuantizationStep]("gain (95 % CI)", lambda step: step.gain_db, GAIN, width=16, left=True),
     doc.Column[QuantizationStep]("step", lambda step: f"{step.name}{'' if step.kept else ' (not kept)'}", left=True),
 )
 FRONT = (

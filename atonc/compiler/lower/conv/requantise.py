@@ -35,7 +35,6 @@ from atonc.machine.hw.limits import MOST_OUT_SHIFT, MOST_TABLE_SHIFT, PARTIAL_LI
 from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.safety.evidence import Trust
 from atonc.machine.hw.safety.evidence.trust import operands
-from atonc.machine.hw.stream import finish
 from atonc.machine.hw.units.arith import ROWS, WINDOW_ROWS, ArithConfig
 
 A_MAX = (1 << 15) - 1
@@ -106,25 +105,21 @@ class Requantisation:
     short: float = 0.0  # the part of `error` that factors of 16 bits cost channels whose steps are less than a code
     saturating: bool = False  # clips by the ends of int8, moved to where they are needed
 
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """What is added to codes until their clip is done: which way a half is rounded depends on the first of them."""
+        return saturating_steps(self.clip) if self.saturating else (0,)
+
     def units(self, first: int, count: int, batch: int, pixels: int) -> list[ArithConfig]:
         """For `count` channels from `first`, which arrive in groups of `batch`, each with all its pixels."""
         part = slice(first, first + count)
-        steps = saturating_steps(self.clip) if self.saturating else (0,)
-        addends = self.addends[part] + (steps[0] << self.shift)
+        addends = self.addends[part] + (self.steps[0] << self.shift)
         unit = coefficient_unit(self.factors[part], addends, batch, pixels, self.shift)
-        return [unit, *moving_units(steps)] if self.saturating else _clipped(unit, self.clip)
+        return [unit, *moving_units(self.steps)] if self.saturating else _clipped(unit, self.clip)
 
     def ariths(self, count: int) -> int:
         """How many `units` there are for so many channels."""
         return ariths_behind(self.clip, count, saturating=self.saturating)
-
-    def apply(self, sums: Ints) -> Ints:
-        """What the units compute from exact sums [..., channels]."""
-        acc = finish(sums.astype(np.int64), self.out_shift, 2, True, True)
-        steps = saturating_steps(self.clip) if self.saturating else (0,)
-        sums = acc * self.factors + self.addends + (steps[0] << self.shift)
-        codes = finish(sums, self.shift, 1, True, True) - steps[0]  # which end a half is rounded to depends on steps
-        return codes if self.clip is None else np.clip(codes, *self.clip)
 
 
 def requantisation(

@@ -126,7 +126,7 @@
     $("memory-weights").replaceChildren(el("summary", {}, `Weights by layer: ${bytes(all)} in ${rows.length} ${rows.length === 1 ? "layer" : "layers"}`), el("div", { class: "scroll low" }, el("table", {}, el("tbody", {}, ...rows.map(line)))));
   }
 
-  function draw() { drawLive(); drawPools(); }
+  function draw() { if (count) { drawLive(); drawPools(); } }
   const switched = (text, act) => { const button = el("button", { "aria-pressed": "false", onclick: () => { button.setAttribute("aria-pressed", act()); draw(); } }, text); return button; };
   $("memory-tools").append(switched("Show weights", () => (constants = !constants)), switched("Same width for every epoch", () => (even = !even)));
   for (const kind of new Set(D.buffers.map(b => b.kind))) $("memory-tools").append(key(KIND_COLOURS[kind] || "#999", kind));
