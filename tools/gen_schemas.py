@@ -60,6 +60,7 @@ def commands(work: Path) -> Iterator[list[str]]:
     yield ["compare", out, str(ROOT / "examples" / "first")]
     base.write_text(said(["analyze", tflite]))
     yield ["compare", out, "--against", str(base)]
+    yield ["compare", out, plain, str(base)]
     yield ["evaluate", tflite, "--data", str(DIGITS / "test.npz"), "--limit", "8", "-o", str(work / "evaluation")]
     yield ["app", "build", tflite, onnx, "-o", str(work / "app"), "--resident"]
     field = str(ROOT / "examples" / "field_update.toml")

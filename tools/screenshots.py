@@ -36,7 +36,9 @@ from atonc.delivery.generate import generating
 from atonc.doors.cli.cli import main as atonc
 from atonc.insight.explain.compare import compare
 from atonc.insight.explain.ours import network_view
+from atonc.insight.report import history_text
 from atonc.insight.report.html import compare_page, html_page, sweep_page
+from atonc.insight.report.html.page import document_page
 from atonc.insight.sweeping.row import figures_of
 from atonc.insight.sweeping.run import Sweep, SweepResult, on_front
 
@@ -80,8 +82,16 @@ def builds(model: Path) -> Mapping[str, bytes]:
     return {
         "report": html_page(default),
         "compare": compare_page(compare(default, in_ram)),
+        "history": document_page(history_text.document([_build(row) for row in rows])),
         "sweep": sweep_page(Sweep("sweep.toml", marked, ("prefer", "resident"), False, 0)),
     }
+
+
+def _build(row: SweepResult) -> history_text.BuildRow:
+    figures = row.figures or {}
+    known = {"latency": (figures["latency_ms"], "ms", False), "RAM": (figures["ram_bytes"], "bytes", False)}
+    bounds = figures["latency_low_ms"], figures["latency_high_ms"]
+    return history_text.BuildRow(" ".join(filter(None, map(str, row.options.values()))), known, bounds)
 
 
 def evaluation(samples: int = 100) -> bytes:

@@ -45,7 +45,7 @@ def views() -> Iterator[Mapping[str, str]]:
 
 
 def test_pages_in_files(browser: Any, pages: Mapping[str, Path], tmp_path: Path) -> None:
-    assert set(pages) == {"report", "compare", "sweep", "evaluate", "quantize"}
+    assert set(pages) == {"report", "compare", "history", "sweep", "evaluate", "quantize"}
     urls = {name: file.as_uri() for name, file in pages.items()}
     wrong = []
     for name, url in urls.items():

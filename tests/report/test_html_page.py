@@ -242,7 +242,7 @@ def test_what_is_known_of_a_network_is_shown(browser: Any, small_file: Path, tmp
         page.locator("#table tbody tr.row", has_text="CONV_2D_1").first.click()
         detail = page.locator("#detail-body").inner_text()
         assert re.search(r"16.3.3.16 int8; 16 scales, one a channel, -[\d.]+ to [\d.]+\s+conv2_weights", detail)
-        assert "codes differ from exact arithmetic" in detail and "measured" in detail
+        assert "values differ from exact arithmetic" in detail and "measured" in detail
         assert "error" in page.locator("#graph-mode option").evaluate_all("options => options.map(o => o.value)")
         page.fill("#search", "")
         with page.expect_download() as download:
@@ -306,7 +306,7 @@ def test_two_builds_share_a_page(browser: Any, digits: NetworkView, tmp_path: Pa
     path = tmp_path / "compare.html"
     path.write_bytes(compare_page(compare(digits, _renamed(digits))))
     with Window(browser, path, size) as page:
-        assert "8 of 8 layers of A have a partner" in page.locator("#pairing").inner_text()
+        assert "8 of 8 layers of A that take time have a partner" in page.locator("#pairing").inner_text()
         rows = page.locator("#table tbody tr.row")
         assert rows.count() == 8
         assert page.locator("#timeline-plot rect.chosen").count() == 2, "the pair that differs most, in both"

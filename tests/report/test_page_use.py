@@ -14,8 +14,10 @@ from atonc.delivery.generate import generating
 from atonc.insight.explain.compare import compare
 from atonc.insight.explain.ours import network_view
 from atonc.insight.explain.types import NetworkView
+from atonc.insight.report import explain_text
 from atonc.insight.report.html import compare_page, html_page, sweep_page
 from atonc.insight.sweeping.run import Sweep, SweepResult
+from atonc.machine.base.words import ms_text, size_text
 from tests.report.browser import Window, browser
 from tests.report.made_up import made_up
 
@@ -67,7 +69,9 @@ def titles(page: Any) -> list[str]:
     return [text.rstrip(" \u25b4\u25be") for text in page.locator("#table thead th").all_inner_texts()]
 
 
-@pytest.mark.parametrize(("size", "least"), [(WIDE, {"bound by", "rules", "x limit"}), (PHONE, {"layer", "ms", "on"})])
+@pytest.mark.parametrize(
+    ("size", "least"), [(WIDE, {"bottleneck", "rules", "x attainable minimum"}), (PHONE, {"layer", "ms", "on"})]
+)
 def test_no_column_of_the_layers_hides(
     browser: Any, pages: dict[str, Path], size: tuple[int, int], least: set[str]
 ) -> None:
@@ -82,10 +86,10 @@ def test_columns_are_chosen_and_the_choice_is_in_the_address(browser: Any, pages
     with opened(browser, pages["report"]) as page:
         usual = titles(page)
         page.click("#chooser summary")
-        page.click("#chooser label:has-text('cycles beyond the practical bound')")
+        page.click("#chooser label:has-text('cycles beyond the attainable minimum')")
         page.click("#chooser label:text-is('rules')")
         more = titles(page)
-        assert set(more) ^ set(usual) == {"rules", "cycles beyond the practical bound"}
+        assert set(more) ^ set(usual) == {"rules", "cycles beyond the attainable minimum"}
         page.keyboard.press("Escape")
         assert page.get_attribute("#chooser", "open") is None
         settled(page)
@@ -189,7 +193,7 @@ def test_where_time_is_lost_stands_in_the_page(browser: Any, pages: dict[str, Pa
     assert digits.limit is not None
     lost = sorted((layer for layer in digits.layers if layer.lost_cycles), key=lambda one: -one.lost_cycles)
     with opened(browser, pages["report"]) as page:
-        assert f"{digits.limit.times_practical:.2f} times its practical bound" in page.inner_text("#lost-hint")
+        assert f"{digits.limit.times_practical:.2f}x its attainable minimum" in page.inner_text("#lost-hint")
         rows = page.locator("#lost-table tr.row")
         assert [rows.nth(k).locator("td").first.inner_text() for k in range(len(lost))] == [one.name for one in lost]
         assert page.locator("#roofline-plot circle").count() == 4
@@ -232,7 +236,7 @@ def test_a_sweep_has_axes_that_say_what_they_are(browser: Any, pages: dict[str, 
         page.click("#front-legend button >> nth=0")
         assert page.locator("#front-plot circle").count() == 1
         if size == WIDE:
-            assert "x practical bound" in page.inner_text("#table thead") and "1.42" in page.inner_text("#table")
+            assert "x attainable minimum" in page.inner_text("#table thead") and "1.42" in page.inner_text("#table")
 
 
 @pytest.mark.parametrize("name", ["report", "large", "compare", "sweep"])
@@ -240,3 +244,74 @@ def test_pictures_have_a_role_and_a_name(browser: Any, pages: dict[str, Path], n
     with opened(browser, pages[name]) as page:
         nameless = "[...document.querySelectorAll('canvas, svg')].filter(e => !e.closest('[role=img]')?.ariaLabel)"
         assert page.evaluate(f"{nameless}.map(e => e.outerHTML.slice(0, 80))") == []
+
+
+@pytest.mark.parametrize("size", [(1440, 900), PHONE], ids=["wide", "phone"])
+@pytest.mark.parametrize("name", ["report", "large"])
+def test_figures_and_timeline_are_on_the_first_screen(
+    browser: Any, pages: dict[str, Path], size: tuple[int, int], name: str
+) -> None:
+    """Four tiles, then the timeline, without scrolling and beside whatever lies over the page; then the actions."""
+    with opened(browser, pages[name], size) as page:
+        page.wait_for_selector("#timeline-plot rect.mark")
+        end = size[1] - (page.locator("#detail").bounding_box()["height"] if size == PHONE else 0)
+        tiles = [tile.bounding_box() for tile in page.locator(".tile").all()]
+        plot = page.locator("#timeline-plot").bounding_box()
+        assert page.locator(".tile > span").all_inner_texts() == ["latency", "RAM", "flash", "CPU share"]
+        assert all(box["y"] >= 0 and box["y"] + box["height"] <= plot["y"] for box in tiles)
+        assert plot["y"] + plot["height"] <= end and page.evaluate("scrollY") == 0
+        shown = page.locator("main section:visible").evaluate_all("all => all.map(one => one.id)")
+        assert [one for one in shown if one != "alerts"][:3] in (
+            ["timeline", "actions", "figures"],
+            ["timeline", "figures", "trust"],  # where nothing is left to do
+        )
+        assert page.locator("#action-list li").count() <= 3
+
+
+WITHOUT_TIP = """[...document.querySelectorAll('th, .key, .tile, #more dt')]
+    .filter(node => node.textContent.trim() && ![node, ...node.querySelectorAll('*')].some(one => one.dataset.tip))
+    .map(node => node.textContent)"""
+
+
+@pytest.mark.parametrize("name", ["report", "large", "compare", "sweep"])
+def test_every_header_and_legend_says_what_it_means(browser: Any, pages: dict[str, Path], name: str) -> None:
+    with opened(browser, pages[name], (1920, 1000)) as page:
+        if name == "report":  # all columns that there are
+            page.click("#chooser summary")
+            for box in page.locator("#chooser input:not(:checked)").all():
+                box.check()
+            for mode in page.locator("#graph-mode option").evaluate_all("all => all.map(one => one.value)"):
+                page.select_option("#graph-mode", mode)
+                assert page.evaluate(WITHOUT_TIP) == []
+        assert page.evaluate(WITHOUT_TIP) == []
+        assert page.evaluate("document.querySelectorAll('[data-tip][tabindex=\"0\"], button[data-tip]').length") > 4
+
+
+def test_a_word_is_explained_to_the_keyboard_and_to_a_finger(browser: Any, pages: dict[str, Path]) -> None:
+    with opened(browser, pages["report"], PHONE, has_touch=True) as page:
+        page.keyboard.press("Tab")
+        page.locator(".tile").nth(2).focus()
+        page.keyboard.press("Tab")
+        assert "share of the latency" in page.inner_text("#tip") and page.is_visible("#tip")
+        assert page.get_attribute(".tile:focus", "aria-describedby") == "tip"
+        page.keyboard.press("Escape")
+        assert not page.is_visible("#tip")
+        page.locator(".tile").first.tap()
+        assert "time of one inference" in page.inner_text("#tip")
+
+
+def test_the_page_says_figures_as_the_terminal_does(
+    browser: Any, pages: dict[str, Path], digits: NetworkView
+) -> None:
+    sizes = [0, 1, 1023, 1024, 7424, 104960, 105472, 1_048_576, 2_628_352, 10_485_759, 10_485_760, 123_456_789]
+    times = [0.0384, 0.0005, 0.99951, 1.0, 4.089, 99.996, 100.04, 12345.67]
+    with opened(browser, pages["report"]) as page:
+        said = page.evaluate(f"{sizes}.map(bytes)")
+        assert [text.replace("\u00a0", " ") for text in said] == [*map(size_text, sizes)]
+        said = page.evaluate(f"{times}.map(milliseconds)")
+        assert [text.replace("\u00a0", " ") for text in said] == [*map(ms_text, times)]
+        tiles = page.locator(".tile").all_inner_texts()
+    terminal = [row.text for row in explain_text.document(digits, digits.layers).summary if row is not None]
+    for tile, row in zip(tiles, terminal, strict=False):
+        value = tile.split("\n")[1]
+        assert value in row, "the same figure, in the same words"

@@ -170,7 +170,8 @@ def test_operators_of_one_reason_add_their_times_up() -> None:
 
 def test_exact_means_every_output() -> None:
     def report(*percents: float) -> Any:
-        outputs = [some(name="o", cosine=1.0, max_lsb=0, exact_percent=p, within1_percent=100.0) for p in percents]
+        each = {"name": "o", "cosine": 1.0, "max_lsb": 0, "within1_percent": 100.0, "span": None}
+        outputs = [some(exact_percent=p, **each) for p in percents]
         return some(outputs=outputs, samples=1, layers=1, tensors=1, worst_layer=0, as_vendor=0, sums="", checks=())
 
     every, one = (compile_text._verify_data(report(100.0, second)) for second in (100.0, 99.0))
@@ -181,5 +182,5 @@ def test_layers_without_a_partner_take_their_share() -> None:
     alone = (some(milliseconds=1.0),)
     found = some(a=some(layers=(*alone, some(milliseconds=3.0))), b=some(layers=()), paired=(3, 2), alone=(alone, ()))
     first, second = compare_text.pairing_lines(found)
-    assert first == "3 of 4 layers of A have a partner; those without take 25.0 % of its time"
-    assert second == "2 of 2 layers of B have a partner"
+    assert first == "3 of 4 layers of A that take time have a partner; those without take 25.0 % of its time"
+    assert second == "2 of 2 layers of B that take time have a partner"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -98,12 +98,21 @@ def asked(options: Options) -> dict[str, str]:
 
 def edges_of(asked: Mapping[str, str]) -> Options:
     """What a build was asked for as far as it decides where the model begins and ends, and in which formats."""
+    return options_of(asked, (MODEL, EDGES))
+
+
+def options_of(asked: Mapping[str, str], groups: Collection[str] = ()) -> Options:
+    """The options of a build, as it saved them; of these groups, if some are named."""
     given: dict[str, Any] = {}
     for member, known in declared(Options):
         text = asked.get(known.flags[0])
-        if text is not None and known.group in (MODEL, EDGES):
+        if text is not None and (not groups or known.group in groups):
             default = default_of(member)
             given[member.name] = not default if isinstance(default, bool) else (known.parse or str)(text)
+    places = {} if groups else {"on_cpu": asked.get("--on cpu"), "on_npu": asked.get("--on npu")}
+    given |= {name: tuple(nodes.split(", ")) for name, nodes in places.items() if nodes}
+    if "-r" in asked and not groups:
+        given |= {"relocatable": True, "secure": asked["-r"] != "no-secure"}
     return Options(**given)
 
 

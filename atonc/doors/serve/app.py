@@ -39,7 +39,7 @@ from atonc.doors.serve.uploads import (
     sent_wishes,
 )
 from atonc.doors.serve.worker import ARCHIVE, INT8, OUT, PAIR, RESULT
-from atonc.insight.report.html.page import served_head
+from atonc.insight.report.html.page import asset, served_head
 from atonc.machine.base.about import __version__
 from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import dataclass
@@ -322,6 +322,7 @@ def _assets() -> dict[str, bytes]:
     folder = resources.files("atonc.doors.serve").joinpath("assets")
     found = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
     heads = {name: served_head(title, script).encode() for name, (title, script) in _PAGES.items()}
+    found["numbers.js"] = asset("numbers.js").encode()
     return found | {name: found[name].replace(b"@@HEAD@@", head, 1) for name, head in heads.items()}
 
 

@@ -29,7 +29,7 @@ from atonc.machine.base import progress
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import AtoncError, InputError, InternalError, plain
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.base.words import count, ms_text, size_text
+from atonc.machine.base.words import count
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.compile_view import CompileView
@@ -234,8 +234,8 @@ def summary(document: Mapping[str, Any]) -> dict[str, Any]:
     found["gates"], found["notes"] = document["gates"][:20], document["notes"][:40]
     found["cpu_ops"], found["cpu_count"] = cpu[:50], len(cpu)
     if checked:
-        keys = ("samples", "reference", "passed", "complaints", "outputs", "accuracy", "worst_layer", "notes")
-        found["validation"] = {key: checked[key] for key in keys if key in checked}
+        keys = ("samples", "reference", "passed", "verdict", "complaints", "outputs", "accuracy", "worst_layer")
+        found["validation"] = {key: checked[key] for key in (*keys, "notes") if key in checked}
     return found
 
 
@@ -274,17 +274,9 @@ def explain(work: JobWork) -> JobOutcome:
 
 
 def _explained(network: NetworkView) -> dict[str, Any]:
-    from atonc.insight.explain.types import span_of
+    from atonc.insight.report import key_figures
 
-    on_cpu = [layer for layer in network.layers if layer.on == "cpu"]
-    took = sum(layer.milliseconds for layer in on_cpu)
-    tiles = [
-        [ms_text(network.latency_ms), f"latency, {network.basis}{span_of(network, 3)}"],
-        [size_text(network.memory.ram_bytes), "RAM"],
-        [f"{len(on_cpu)} of {len(network.layers)}", f"layers on the CPU, {ms_text(took)}"],
-    ]
-    if network.limit is not None:
-        tiles.append([f"{network.limit.times_practical:.2f}", "times its practical bound"])
+    tiles = [[one.value, f"{one.name}, {one.said}"] for one in key_figures.tiles(network)]
     return {"tiles": tiles, "notes": list(network.notes[:MOST_NOTES])}
 
 
@@ -313,7 +305,7 @@ def _evaluated(found: Evaluation) -> dict[str, Any]:
     ]
     if found.yardstick:
         tiles.append([str(len(found.changed)), f"answers differ from those of the {found.yardstick} model"])
-    notes = [f"{count(found.samples, 'sample')}, metric {found.metric}; in brackets the 95 % interval", *found.notes]
+    notes = [f"{count(found.samples, 'sample')}, metric {found.metric}; 95 % CI in parentheses", *found.notes]
     return {"tiles": tiles[:6], "notes": notes[:MOST_NOTES]}
 
 

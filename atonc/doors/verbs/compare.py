@@ -1,5 +1,8 @@
 """`atonc compare A B`: two builds side by side. Each is a folder (ours or ST's) or a model to compile.
 
+`atonc compare A B C ...`, `--history DIR`: many builds in their order, a row for each; also documents of `--json`, of
+sweeps too.
+
 `atonc compare A --against BASELINE.json`: is it worse than what was written down before? A baseline is what `--json` of
 analyze, generate, explain or evaluate printed; so may be A.
 """
@@ -8,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -17,13 +21,14 @@ from atonc.doors.verbs.parser import SHOWN, Command, arg, defaults, flags, singl
 from atonc.doors.verbs.reply import FORMAT, CiOptions, CommandReply
 from atonc.insight.report.document import Block, Chapter, Document, Mark, Marked, Note, SummaryRow, fields_of
 from atonc.machine.base.disk import read_file, write_file
-from atonc.machine.base.errors import InputError
+from atonc.machine.base.errors import InputError, plain
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import CheckResult
 from atonc.machine.base.words import count
 
 if TYPE_CHECKING:
     from atonc.insight.explain.compare import Comparison
+    from atonc.insight.report.history_text import BuildRow
 
 
 def _percent(text: str) -> float:
@@ -31,38 +36,125 @@ def _percent(text: str) -> float:
 
 
 def _compare(options: argparse.Namespace) -> CommandReply:
+    places: list[Path] = options.builds
     if options.against is not None:
         return _against(options)
-    if options.b is None:
-        raise InputError("one build alone", remedy="name a second one, or a baseline: --against BASELINE.json")
-    if any(place.suffix == ".toml" or (place / "app.json").is_file() for place in (options.a, options.b)):
-        return _applications(options)
+    if options.history is not None or len(places) > 2:
+        return _history(options)
+    if len(places) < 2:
+        remedy = "name a second one, a baseline (--against BASELINE.json), or a folder of builds (--history DIR)"
+        raise InputError("one build alone" if places else "no build", remedy=remedy)
+    a, b = places
+    if any(place.suffix == ".toml" or (place / "app.json").is_file() for place in places):
+        return _applications(a, b, options)
     from atonc.delivery.generate.comparing import CompareInputs, compare_builds
     from atonc.insight.report import compare_text
     from atonc.insight.report.html import compare_page
 
     seed = 0 if options.seed is None and options.min_cosine else options.seed
-    found = compare_builds(options.a, options.b, options.board, CompareInputs(tuple(options.input), seed))
+    found = compare_builds(a, b, options.board, CompareInputs(tuple(options.input), seed))
     if options.html:
         write_file(options.html, compare_page(found))
     document = compare_text.document(found, options.verbose, list(_gates(options, found)))
-    return CommandReply("compare", document, subject=options.b)
+    return CommandReply("compare", document, subject=b)
 
 
-def _applications(options: argparse.Namespace) -> CommandReply:
+def _applications(a: Path, b: Path, options: argparse.Namespace) -> CommandReply:
     """Two applications: figures of the whole and of every network; `--max-ratio` is about the time of a second."""
-    given = {"--input": options.input, "--html": options.html, "--min-cosine": options.min_cosine}
-    given["--seed"] = options.seed is not None
-    if wrong := next((flag for flag, value in given.items() if value), ""):
-        raise InputError(f"{wrong} with applications", where=str(options.a), remedy="compare their networks one by one")
+    flags = ("--input", "--html", "--min-cosine", "--seed")
+    _refuse(options, "with applications", "compare their networks one by one", *flags)
     from atonc.delivery.application import comparing
 
-    found = comparing.compare_applications(options.a, options.b)
+    found = comparing.compare_applications(a, b)
     ratio = found[0].ratio
     said = f"B runs {ratio or 0:.3f} times as long of every second as A, --max-ratio allows {options.max_ratio:g}"
     gate = CheckResult("--max-ratio", ratio is None or ratio <= options.max_ratio, said)
     document = comparing.document(found, [gate] if options.max_ratio else [])
-    return CommandReply("compare-app", document, subject=options.b)
+    return CommandReply("compare-app", document, subject=b)
+
+
+def _refuse(options: argparse.Namespace, why: str, remedy: str, *names: str) -> None:
+    for flag in names:
+        value = getattr(options, flag.removeprefix("--").replace("-", "_"))
+        if value is not None if flag == "--seed" else value:
+            raise InputError(f"{flag} {why}", remedy=remedy)
+
+
+# -------------------------------------------------------------------------------------------------------- many builds
+
+
+def _history(options: argparse.Namespace) -> CommandReply:
+    from atonc.insight.report import history_text
+    from atonc.insight.report.html.page import document_page
+
+    gates = ("--input", "--seed", "--min-cosine", "--max-ratio")
+    _refuse(options, "with more than two builds", "compare two of them", *gates)
+    places = [*options.builds, *(_kept(options.history) if options.history is not None else ())]
+    rows = [row for place in places for row in _rows(place, options.board)]
+    if not rows:
+        raise InputError("no build in it", where=str(options.history), remedy="name a folder with build folders in it")
+    document = history_text.document(rows)
+    if options.html:
+        write_file(options.html, document_page(document))
+    return CommandReply("compare-history", document, subject=places[-1])
+
+
+def _kept(folder: Path) -> list[Path]:
+    """Build folders and documents of `--json` in it, by name; numbers in names count as such. Or one document."""
+
+    def order(place: Path) -> list[tuple[int, str]]:
+        return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,18})", place.name)]
+
+    if not folder.is_dir():
+        return [_existing_document(folder)]
+    found = [place for place in folder.iterdir() if place.suffix == ".json" or _holds_build(place)]
+    return sorted(found, key=order)
+
+
+def _existing_document(file: Path) -> Path:
+    if file.suffix.lower() != ".json" or not file.is_file():
+        remedy = "name the folder that has the builds in it, or the sweep.json of a sweep"
+        raise InputError("is no folder and no document", where=str(file), remedy=remedy)
+    return file
+
+
+def _holds_build(place: Path) -> bool:
+    return place.is_dir() and any(file.suffix == ".c" or file.name.endswith("c_info.json") for file in place.iterdir())
+
+
+def _rows(place: Path, board: str) -> Iterator[BuildRow]:
+    """A build, or each row of a sweep."""
+    from atonc.insight.report.history_text import BuildRow
+
+    found = _document(place, board)
+    swept, varied = found.get("rows"), found.get("varied")
+    if not isinstance(swept, list) or not isinstance(varied, list):
+        return (yield BuildRow(place.stem if place.suffix else place.name, *_history_figures(found, str(place))))
+    for row in swept:
+        if isinstance(row, dict) and isinstance(figures := row.get("figures"), dict):
+            asked = {key: value for key, value in dict(row.get("options") or {}).items() if key in varied and value}
+            name = plain(" ".join((str(row.get("model")), *(f"{key}={value}" for key, value in asked.items()))))
+            yield BuildRow(name[:_LONG_NAME], *_history_figures({**figures, "memory": figures}, str(place)))
+
+
+def _history_figures(
+    document: Mapping[str, Any], where: str
+) -> tuple[Mapping[str, tuple[float, str, bool]], tuple[float, float] | None]:
+    """What `--against` compares, flash and the share of the CPU; error bounds of the latency."""
+    figures = dict(measured(document, where).figures)
+    memory = document.get("memory")
+    if isinstance(memory, dict) and _is_number(stored := memory.get("flash_bytes")):
+        figures["flash"] = stored, "bytes", False
+    waits, cpu_ms, latency = document.get("bound_by"), document.get("cpu_ms"), document.get("latency_ms")
+    share = waits.get("cpu", 0.0) if isinstance(waits, dict) else None
+    if _is_number(cpu_ms) and _is_number(latency) and latency:
+        share = cpu_ms / latency
+    if _is_number(share):
+        figures["CPU share"] = 100 * share, "%", False
+    if _is_number(quality := document.get("outputs_db")):
+        figures["accuracy"] = quality, "dB", True
+    ends = document.get("latency_low_ms"), document.get("latency_high_ms")
+    return figures, (float(ends[0]), float(ends[1])) if _is_number(ends[0]) and _is_number(ends[1]) else None
 
 
 def _gates(options: argparse.Namespace, found: Comparison) -> Iterator[CheckResult]:
@@ -78,6 +170,7 @@ def _gates(options: argparse.Namespace, found: Comparison) -> Iterator[CheckResu
 # ------------------------------------------------------------------------------------------------- against a baseline
 
 MAX_BYTES = 64 << 20
+_LONG_NAME = 120
 _MOST = 1e15  # of any figure
 _SAVE = "atonc analyze MODEL --json > BASELINE.json writes one"
 
@@ -139,6 +232,8 @@ def measured(document: Mapping[str, Any], where: str) -> FigureTable:
 
 
 def _figures(document: Mapping[str, Any]) -> Iterator[tuple[str, tuple[float, str, bool]]]:
+    from atonc.insight.report.history_text import COSINE
+
     memory = document.get("memory")
     memory = memory if isinstance(memory, dict) else {}
     for name, value, unit in (
@@ -155,7 +250,7 @@ def _figures(document: Mapping[str, Any]) -> Iterator[tuple[str, tuple[float, st
     cosines = [row.get("cos") for row in outputs or () if isinstance(row, dict)]
     known = [cosine for cosine in cosines if _is_number(cosine)]
     if known and len(known) == len(cosines):
-        yield "cosine of the worst output", (min(known), "", True)
+        yield COSINE, (min(known), "", True)
     sides = document.get("figures")
     for side, rows in sides.items() if isinstance(sides, dict) else ():
         for row in rows if isinstance(rows, list) else ():
@@ -199,28 +294,29 @@ def baseline_document(figures: Sequence[BaselineFigure], allowed_percent: float,
 
 
 def _against(options: argparse.Namespace) -> CommandReply:
-    if options.b is not None:
-        raise InputError("two builds and a baseline", remedy="name one build with --against")
+    if len(options.builds) != 1 or options.history is not None:
+        raise InputError("a baseline and not one build", remedy="name one build with --against")
+    (place,) = options.builds
     before = measured(read_document(options.against), str(options.against))
-    now = measured(_document(options), str(options.a))
+    now = measured(_document(place, options.board), str(place))
     same = before.model_sha256 == now.model_sha256
     document = baseline_document(shared_figures(before, now), options.allow_worse, same)
-    return CommandReply("compare-against", document, now.model_sha256, subject=options.a)
+    return CommandReply("compare-against", document, now.model_sha256, subject=place)
 
 
-def _document(options: argparse.Namespace) -> Mapping[str, Any]:
-    """The figures of A: written down, of a folder, or of a model that is compiled and verified."""
+def _document(place: Path, board: str) -> Mapping[str, Any]:
+    """The figures of a build: written down, of a folder, or of a model that is compiled and verified."""
     from atonc.compiler.compile.reproduce import MODEL_HASH
     from atonc.delivery.generate import generating
     from atonc.delivery.generate.comparing import existing, is_build, network
     from atonc.insight.report import compare_text, compile_text
 
-    if options.a.suffix.lower() == ".json" and options.a.is_file():
-        return read_document(options.a)
-    if is_build(options.a):
-        view = network(options.a)
-        return compare_text.side(view) | {"model_sha256": view.reproduce.get(MODEL_HASH)}
-    compiled = generating.analyze(existing(options.a), Options(board=options.board))
+    if place.suffix.lower() == ".json" and place.is_file():
+        return read_document(place)
+    if is_build(place):
+        view = network(place)
+        return compare_text.side(view) | {"model_sha256": view.reproduce.get(MODEL_HASH), "bound_by": view.bound_by}
+    compiled = generating.analyze(existing(place), Options(board=board))
     return compile_text.as_json(compiled) | {"model_sha256": compiled.reproduce.get(MODEL_HASH)}
 
 
@@ -228,15 +324,18 @@ _PLACE = "folder of a build, its C file, or a model; or an application"
 COMMANDS = (
     Command(
         "compare",
-        "two builds side by side: epochs, cycles, memory, layers, and accuracy on given inputs",
+        "builds side by side: two layer by layer, or the history of many",
         _compare,
         (
-            arg("a", type=Path, metavar="A", help=f"{_PLACE}; with --against also a JSON document"),
-            arg("b", type=Path, metavar="B", nargs="?", help="the same; not with --against"),
+            arg(
+                "builds", type=Path, metavar="BUILD", nargs="*",
+                help=f"A, B, and more: {_PLACE}; one with --against; a JSON document with --against or of many",
+            ),
+            arg("--history", type=Path, metavar="DIR", help="all builds and JSON documents in it; or a sweep.json"),
             arg("--input", type=Path, action="append", default=[], metavar="FILE", help="run both on this too"),
             single("board", seed="run both on a photo-like input made from this number"),
             defaults(seed=None),  # None: only what `--input` names is run
-            arg("--html", type=Path, metavar="FILE", help="write both builds as one page, layers paired"),
+            arg("--html", type=Path, metavar="FILE", help="write a page: two builds layer by layer, many as charts"),
             arg(
                 "--min-cosine", title=GATES, type=share, default=0.0, metavar="C", help="of every output of A and B"
             ),
@@ -258,6 +357,7 @@ COMMANDS = (
         (
             "atonc compare build_a build_b  # epochs, cycles, memory, layer by layer",
             "atonc compare st_ai_output model.tflite --max-ratio 1.1  # as a gate",
+            "atonc compare --history builds --html history.html  # a chart for each figure",
         ),
     ),
 )  # fmt: skip

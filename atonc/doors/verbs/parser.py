@@ -1,11 +1,14 @@
 """Commands, and the parser that every door uses: a command says what it is called, what it takes and who answers;
-errors are one paragraph, no option may be abbreviated, the usual help is short."""
+errors are short, no option may be abbreviated, the usual help is short."""
 
 from __future__ import annotations
 
 import argparse
+import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import Field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from atonc.compiler.request.options import OUTPUT as OUTPUT
@@ -200,7 +203,11 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if text.startswith(EXAMPLES):
             return super()._fill_text(text, width, indent)
-        return argparse.HelpFormatter._fill_text(self, text, width, indent)
+        return "\n".join(indent + line for line in self._split_lines(text, width - len(indent)))
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        """Names of options stay whole."""
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
 
     def _get_help_string(self, action: argparse.Action) -> str:
         text = action.help or ""
@@ -215,22 +222,36 @@ def default_text(action: argparse.Action) -> str:
     return "" if value in ("", 0.0) and not isinstance(value, int) else str(value).replace("%", "%%")
 
 
+def _is_flag(word: str, flag: str) -> bool:
+    """Whether somebody wrote this flag there, with its value behind it or not."""
+    return word.split("=")[0] == flag or (not flag.startswith("--") and word.startswith(flag))
+
+
 class Parser(argparse.ArgumentParser):
-    """Errors as one paragraph, like all others; no abbreviations, so that scripts go on working when options come."""
+    """Errors as all others are; no abbreviations, so that scripts go on working when options come."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(**{"formatter_class": Formatter, "allow_abbrev": False, **more})  # type: ignore[arg-type]
+        self.words: list[str] = []  # as they were typed
 
     def error(self, message: str) -> NoReturn:
         raise InputError(message, remedy=f"see {self.prog} --help")
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         """Values that are refused say of which option they are."""
+        typed = [flag for flag in action.option_strings if any(_is_flag(word, flag) for word in self.words)]
+        where = (typed or action.option_strings or [str(action.metavar)])[-1]
+        if action.type is Path and not arg_string:
+            raise InputError("the path is empty", where=where, remedy="write . for the folder that you are in")
         try:
             return super()._get_value(action, arg_string)
         except InputError as error:
-            error.where = error.where or (action.option_strings or [str(action.metavar)])[-1]
+            error.where = error.where or where
             raise
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self.words = list(sys.argv[1:] if args is None else args)
+        return super().parse_known_args(args, namespace)
 
     def format_help(self, every: bool = False) -> str:
         """`every`: with the options that few need."""

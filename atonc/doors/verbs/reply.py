@@ -19,12 +19,12 @@ from typing import Any
 from urllib.parse import quote
 
 from atonc.compiler.request.options import GATES
-from atonc.insight.report.document import Document, lines
+from atonc.insight.report.document import Document, Mark, Marked, lines
 from atonc.insight.report.terminal import show, show_paged
 from atonc.machine.base.about import __version__
 from atonc.machine.base.declare import Takes, option
 from atonc.machine.base.disk import write_file
-from atonc.machine.base.errors import AtoncError, InputError, plain
+from atonc.machine.base.errors import CANNOT_JUDGE, WIDTH, AtoncError, InputError, plain
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.progress import stage
 from atonc.machine.base.reasons import CheckResult
@@ -57,12 +57,14 @@ def give(reply: CommandReply, options: argparse.Namespace) -> int:
             (show_paged if getattr(options, "pager", False) else show)(text)
     if found.checks is None:
         return reply.code
-    broken = [check for check in found.checks if not check.holds]
-    for check in broken if reply.complain else ():
-        print(f"atonc: {check.says}", file=sys.stderr)
+    for check in found.checks if reply.complain else ():
+        if not check.holds:
+            print(f"atonc: {check.says}", file=sys.stderr)
     if hasattr(options, "junit"):
         report(options, reply.kind.partition("-")[0], reply.subject, found.checks)
-    return 1 if broken else 0
+    if any(check.broken for check in found.checks):
+        return 1
+    return CANNOT_JUDGE if any(check.unjudged for check in found.checks) else 0
 
 
 def note(text: str, options: argparse.Namespace) -> None:
@@ -133,11 +135,25 @@ def report_error(options: argparse.Namespace | None, error: AtoncError) -> None:
     """What stops everything is a check that does not hold."""
     subject = Path(str(getattr(options, "positional", None) or getattr(options, "model", None) or error.where or "."))
     files = {name: getattr(options, name, None) for name in ("junit", "sarif")}
-    check = CheckResult(type(error).__name__, holds=False, says=str(error))
+    check = CheckResult(type(error).__name__, holds=False, says=error.one_line)
     try:
         report(argparse.Namespace(**files), "error", subject, [check])
-    except InputError as other:  # the file of the report may be what was wrong
-        print(f"atonc: {other}", file=sys.stderr)
+    except InputError as other:
+        if other.where != error.where:  # the file of the report may be what was wrong
+            show_error(other)
+
+
+def show_error(error: AtoncError) -> None:
+    """On standard error, never wider than the terminal or than lines that one can read."""
+    first, *rest = error.lines()
+    lines = (Marked(Mark.ALARM, "atonc:", after=f" {first}"), *map(_labelled, rest), *error.details)
+    show(lines, sys.stderr, WIDTH)
+
+
+def _labelled(line: str) -> Marked:
+    """The text of a cause or a fix stands in one column below its label."""
+    label, _, text = line.partition(": ")
+    return Marked.of((f"{label}: ", Mark.REMEDY if "fix" in label else Mark.DOUBT), (text, None), hang=len(label) + 2)
 
 
 def annotate(subject: Path, broken: Sequence[CheckResult]) -> None:
@@ -145,7 +161,11 @@ def annotate(subject: Path, broken: Sequence[CheckResult]) -> None:
         return
     for check in broken:
         title, file = _property(f"atonc: {check.name}"), _property(subject.as_posix())
-        print(f"::error file={file},title={title}::{_message(check.says)}", file=sys.stderr)
+        print(f"::{_level(check)} file={file},title={title}::{_message(check.says)}", file=sys.stderr)
+
+
+def _level(check: CheckResult) -> str:
+    return "warning" if check.unjudged else "error"
 
 
 def _message(text: str) -> str:
@@ -159,14 +179,15 @@ def _property(text: str) -> str:
 def junit(verb: str, subject: Path, checks: Sequence[CheckResult]) -> bytes:
     from xml.etree import ElementTree as Xml
 
-    broken = sum(not check.holds for check in checks)
-    counts = {"tests": str(len(checks)), "failures": str(broken), "errors": "0"}
+    number = {word: sum(getattr(check, word) for check in checks) for word in ("broken", "unjudged")}
+    counts = {"tests": str(len(checks)), "failures": str(number["broken"]), "errors": "0"}
+    counts |= {"skipped": str(number["unjudged"])} if number["unjudged"] else {}
     suites = Xml.Element("testsuites", counts)
     suite = Xml.SubElement(suites, "testsuite", {"name": plain(f"atonc {verb} {subject.name}"), **counts})
     for check in checks:
         case = Xml.SubElement(suite, "testcase", {"classname": f"atonc.{verb}", "name": plain(check.name)})
         if not check.holds:
-            Xml.SubElement(case, "failure", {"message": plain(check.says)})
+            Xml.SubElement(case, "skipped" if check.unjudged else "failure", {"message": plain(check.says)})
         else:
             Xml.SubElement(case, "system-out").text = plain(check.says)
     Xml.indent(suites)
@@ -176,7 +197,7 @@ def junit(verb: str, subject: Path, checks: Sequence[CheckResult]) -> bytes:
 def sarif(subject: Path, checks: Sequence[CheckResult]) -> bytes:
     place = {"physicalLocation": {"artifactLocation": {"uri": quote(subject.as_posix())}}}
     results = [
-        {"ruleId": check.name, "level": "error", "message": {"text": plain(check.says)}, "locations": [place]}
+        {"ruleId": check.name, "level": _level(check), "message": {"text": plain(check.says)}, "locations": [place]}
         for check in checks
         if not check.holds
     ]

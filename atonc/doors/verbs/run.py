@@ -4,17 +4,19 @@ its epoch-controller programs to text and back."""
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
-from atonc.delivery.generate.comparing import network
+from atonc.delivery.generate.comparing import existing, is_build, network
 from atonc.doors.verbs.compiling import PictureOptions, write_pictures
 from atonc.doors.verbs.parser import SHOWN, Command, arg, declared_values, flags
 from atonc.doors.verbs.reply import CommandReply, build_hash, progress
 from atonc.insight.report.document import Chapter, Document
 from atonc.insight.runs.run_options import RunOptions
 from atonc.machine.base.disk import write_file
-from atonc.machine.base.errors import InputError
+from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.words import count, port
 
 
@@ -28,6 +30,7 @@ def _run(options: argparse.Namespace) -> CommandReply:
         raise InputError("exists and is not an empty folder", where=str(folder), remedy="name a new folder")
     for file in (wanted.output, wanted.save_input):
         preflight.check_file(file)
+    from atonc.insight.explain import folder as folder_view
     from atonc.insight.report import run_text
     from atonc.insight.runs import programs, runs
     from atonc.machine.cost import network as costs
@@ -45,8 +48,9 @@ def _run(options: argparse.Namespace) -> CommandReply:
         runs.save_arrays(wanted.output, result.outputs)
     if wanted.dump:
         runs.dump(wanted.dump, result)
-    cost = costs.network_cost(result.net, result.steps, info=fitting_c_info(result.net.network)[0])
-    view = run_text.RunView(result, cost, differences, layers, violations)
+    info = fitting_c_info(result.net.network)[0]
+    cost, tool = costs.network_cost(result.net, result.steps, info=info), folder_view.tool_of(result.net.network, info)
+    view = run_text.RunView(result, cost, differences, layers, violations, tool)
     code = 1 if differences is not None and any(d.different for d in differences) else 0
     return CommandReply("run", run_text.document(view, options.verbose), build_hash(wanted.directory), code=code)
 
@@ -100,26 +104,71 @@ def _view(options: argparse.Namespace) -> CommandReply:
         preflight.check_file(file)
     from atonc.insight.report.html import html_page
 
+    if not is_build(options.place) and not (options.save or options.trace or options.annotate):
+        shown = OpenedModel(existing(options.place))
+        Thread(target=shown.compile, daemon=True).start()
+        _serve(shown, options.port)
+        return CommandReply()
     found = network(options.place)
     write_pictures(lambda: found, options)
     page = html_page(found)
     if options.save:
         write_file(options.save, page)
         return CommandReply(raw=f"wrote {options.save}\n")
-    _serve(page, options.port)
+    _serve(ShownPage(page), options.port)
     return CommandReply()
 
 
-def _serve(page: bytes, port: int) -> None:
+class ShownPage:
+    def __init__(self, page: bytes) -> None:
+        self.page = page
+        self.state: dict[str, Any] = {"state": "done"}
+
+
+class OpenedModel(ShownPage):
+    """A model as its file has it, at once; `compile` makes the report of it."""
+
+    def __init__(self, model: Path) -> None:
+        from atonc.compiler.frontends.read import read
+        from atonc.insight.explain.unbuilt import model_view
+        from atonc.insight.report.html import html_page
+
+        super().__init__(html_page(model_view(model.name, read(model))))
+        self.model, self.state = model, {"state": "compiling", "stage": ""}
+
+    def compile(self) -> None:
+        from atonc.insight.report.html import html_page
+        from atonc.machine.base.progress import watching
+
+        def watcher(stage: str, done: int, total: int) -> None:
+            self.state = {"state": "compiling", "stage": f"{stage} {done}/{total}" if total else stage}
+
+        try:
+            with watching(watcher):
+                self.page = html_page(network(self.model))
+            self.state = {"state": "done"}
+        except AtoncError as error:
+            self.state = {"state": "failed", "error": error.as_dict()}
+        except Exception as error:  # a bug of ours: the page says so, and the terminal has the traceback
+            said = {"what": f"internal error: {type(error).__name__}", "remedy": "report it together with the model"}
+            self.state = {"state": "failed", "error": said}
+            raise
+
+
+def _serve(shown: ShownPage, port: int) -> None:
     from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            known = self.path in ("/", "/report.html")
-            self.send_response(200 if known else 404)
-            self.send_header("Content-Type", "text/html; charset=utf-8")
+            page = 200, "text/html; charset=utf-8", shown.page
+            state = 200, "application/json", json.dumps(shown.state).encode()
+            answers = {"/": page, "/report.html": page, "/state": state}
+            code, kind, content = answers.get(self.path, (404, "text/plain", b"not found"))
+            self.send_response(code)
+            self.send_header("Content-Type", kind)
+            self.send_header("Cache-Control", "no-store")
             self.end_headers()
-            self.wfile.write(page if known else b"not found")
+            self.wfile.write(content)
 
         def log_message(self, format: str, *args: object) -> None:
             """Quiet: the terminal shows the address only."""
@@ -149,18 +198,21 @@ COMMANDS = (
     ),
     Command(
         "view",
-        "the HTML report of a build, served on this machine",
+        "the HTML report of a build or a model, served on this machine",
         _view,
         (
             arg(
                 "place", type=Path, metavar="DIR",
-                help="folder that atonc or ST's compiler wrote, its C file, or a model",
+                help="folder that atonc or ST's compiler wrote, its C file, or a model, which is compiled meanwhile",
             ),
             arg("--port", type=port, default=8000, help="on 127.0.0.1 (default 8000; 0 takes a free one)"),
             arg("--save", type=Path, metavar="FILE.html", help="write the page instead of serving it"),
             flags(PictureOptions),
         ),
-        ("atonc view st_ai_output  # serves the page on 127.0.0.1", "atonc view st_ai_output --save report.html"),
+        (
+            "atonc view model.tflite  # the graph at once, figures as they come",
+            "atonc view st_ai_output --save report.html",
+        ),
     ),
     Command(
         "disasm",

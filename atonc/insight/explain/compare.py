@@ -231,6 +231,7 @@ class OutputAgreement:
     exact_percent: float  # equal within a hundredth of a step
     within1_percent: float  # within one step of the coarser of both
     largest: float  # difference, in the model's units
+    span: float  # largest less smallest value of A
 
 
 def agreement(
@@ -320,6 +321,7 @@ def _agreement(one: _OutputLoss, other: _OutputLoss) -> OutputAgreement:
         100 * float(np.mean(difference <= 0.01 * step)),
         100 * float(np.mean(difference <= 1.01 * step)),
         float(difference.max(initial=0.0)),
+        float(np.ptp(x)) if x.size else 0.0,
     )
 
 
@@ -450,9 +452,9 @@ def _memory(a: MemoryUse, b: MemoryUse) -> Iterator[tuple[str, int, int]]:
 def _limits(a: NetworkView, b: NetworkView) -> Iterator[tuple[str, float, float, str]]:
     """How near both are to what the chip could do, where their files tell."""
     if a.limit is not None and b.limit is not None:
-        yield "at the practical bound", a.limit.practical, b.limit.practical, "cycles"
-        yield "against that bound", a.limit.times_practical, b.limit.times_practical, TIMES
-        yield "against the absolute one", a.limit.times_absolute, b.limit.times_absolute, TIMES
+        yield "attainable minimum", a.limit.practical, b.limit.practical, "cycles"
+        yield "x attainable minimum", a.limit.times_practical, b.limit.times_practical, TIMES
+        yield "x theoretical minimum", a.limit.times_absolute, b.limit.times_absolute, TIMES
 
 
 def _energy(a: NetworkView, b: NetworkView) -> Iterator[tuple[str, float, float, str]]:
@@ -469,7 +471,7 @@ def compare(a: NetworkView, b: NetworkView, outputs: tuple[OutputAgreement, ...]
             ("cycles", a.cycles, b.cycles, ""),
             *_energy(a, b),
             *_limits(a, b),
-            ("cycles by ST's estimate", a.st_cycles, b.st_cycles, ""),
+            ("ST's cycle estimate", a.st_cycles, b.st_cycles, ""),
             ("epochs", len(a.steps), len(b.steps), ""),
             ("epochs on the NPU", a.count(NPU), b.count(NPU), ""),
             ("epochs on the CPU", a.count(CPU) + a.count(HYBRID), b.count(CPU) + b.count(HYBRID), ""),

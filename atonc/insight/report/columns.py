@@ -27,10 +27,19 @@ class LayerColumn:
 
 COLUMNS = (
     LayerColumn("cycles", "cycles", lambda layer: layer.cycles),
-    LayerColumn("practical_cycles", "cycles at the practical bound", lambda layer: layer.practical_cycles, first=False),
-    LayerColumn("absolute_cycles", "cycles at the absolute bound", lambda layer: layer.absolute_cycles, first=False),
-    LayerColumn("times_limit", "x limit", lambda layer: round(layer.times_limit, 3), digits=2, adds=False, window=1100),
-    LayerColumn("lost_cycles", "cycles beyond the practical bound", lambda layer: layer.lost_cycles, first=False),
+    LayerColumn(
+        "practical_cycles", "cycles at the attainable minimum", lambda layer: layer.practical_cycles, first=False
+    ),
+    LayerColumn("absolute_cycles", "cycles at the theoretical minimum", lambda one: one.absolute_cycles, first=False),
+    LayerColumn(
+        "times_limit",
+        "x attainable minimum",
+        lambda layer: round(layer.times_limit, 3),
+        digits=2,
+        adds=False,
+        window=1100,
+    ),
+    LayerColumn("lost_cycles", "cycles beyond the attainable minimum", lambda layer: layer.lost_cycles, first=False),
     LayerColumn("energy_uj", "uJ", lambda layer: round(layer.energy_uj, 6), digits=2, window=1700),
     LayerColumn("macs_per_cycle", "MAC/cycle", lambda layer: round(layer.macs_per_cycle, 3), digits=1, adds=False),
 )

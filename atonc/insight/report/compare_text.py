@@ -22,7 +22,7 @@ from atonc.insight.report import columns
 from atonc.insight.report import document as doc
 from atonc.insight.report.columns import rows
 from atonc.insight.report.html.network import cut
-from atonc.insight.report.parts import energy_data
+from atonc.insight.report.parts import difference_text, energy_data
 from atonc.machine.base.reasons import CheckResult
 from atonc.machine.base.words import count, elided
 
@@ -45,9 +45,9 @@ PAIRS = (
 
 def document(found: Comparison, verbose: bool = False, checks: Sequence[CheckResult] | None = None) -> doc.Document:
     views = (("A", found.a), ("B", found.b))
-    asked = [f"asked otherwise: {one}" for one in found.asked or ()]
+    asked = [f"options that differ: {one}" for one in found.asked or ()]
     if found.asked is not None and not asked:
-        asked = ["asked otherwise: nothing, the same options"]
+        asked = ["options that differ: none"]
     told = [
         *(f"{side}: {view.model}, {view.tool}, {view.clocks}" for side, view in views),
         *(f"warning: {warning}" for warning in found.warnings),
@@ -95,7 +95,7 @@ def document(found: Comparison, verbose: bool = False, checks: Sequence[CheckRes
 def _summary(found: Comparison) -> Iterator[doc.SummaryRow]:
     """What a figure is worth follows from its ratio: less is better for all of them."""
     figures = {figure.name: figure for figure in found.figures}
-    labels = {"latency": "latency", ENERGY: "energy", "RAM": "RAM", "weights": "weights"}
+    labels = {"latency": "latency", ENERGY: "energy", "RAM": "RAM", "flash": "flash"}
     for name, label in (labels | {"epochs on the CPU": "on the CPU"}).items():
         if (one := figures.get(name)) is None:
             continue
@@ -121,7 +121,7 @@ def pairing_lines(found: Comparison) -> list[str]:
     for letter, view, pairs, alone in zip("AB", (found.a, found.b), found.paired, found.alone, strict=True):
         whole = sum(layer.milliseconds for layer in view.layers)  # of layers side by side more than the latency
         share = 100 * sum(layer.milliseconds for layer in alone) / (whole or 1.0)
-        text = f"{pairs} of {count(pairs + len(alone), 'layer')} of {letter} have a partner"
+        text = f"{pairs} of {count(pairs + len(alone), 'layer')} of {letter} that take time have a partner"
         out.append(text + (f"; those without take {share:.1f} % of its time" if alone else ""))
     return out
 
@@ -145,7 +145,7 @@ def _output_line(one: OutputAgreement) -> str:
     names = " / ".join(elided(name, LONG_NAME) for name in dict.fromkeys((one.a, one.b)))
     return (
         f"  cosine {one.cosine:.6f}, exact {one.exact_percent:.2f} %, within one step {one.within1_percent:.2f} %, "
-        f"largest difference {one.largest:.4g}: {names}"
+        f"largest difference {difference_text(one.largest, one.span)}: {names}"
     )
 
 
@@ -185,7 +185,7 @@ def as_json(found: Comparison) -> dict[str, Any]:
         }
         for pair in found.layers
     ]
-    names = ("a", "b", "elements", "cos=cosine", "exact_pct=exact_percent", "within1_pct=within1_percent", "largest")
+    names = ("a", "b", "elements", "cos=cosine", "exact_pct=exact_percent", "within1_pct=within1_percent")
     return {
         "a": side(found.a),
         "b": side(found.b),
@@ -197,7 +197,7 @@ def as_json(found: Comparison) -> dict[str, Any]:
         "paired_by": found.paired_by,
         "paired": {"a": found.paired[0], "b": found.paired[1]},
         "unmatched": found.unmatched,
-        "outputs": [doc.fields_of(one, *names) for one in found.outputs],
+        "outputs": [doc.fields_of(one, *names, "largest", "range=span") for one in found.outputs],
     }
 
 
@@ -219,7 +219,8 @@ def comparison_data(found: Comparison) -> dict[str, Any]:
         "pairs": pairs,
         "alone": [[places[k][id(layer)] for layer in side] for k, side in enumerate(found.alone)],
         "outputs": [
-            [cut(o.a), cut(o.b), o.cosine, o.exact_percent, o.within1_percent, o.largest] for o in found.outputs
+            [cut(o.a), o.cosine, o.exact_percent, o.within1_percent, difference_text(o.largest, o.span)]
+            for o in found.outputs
         ],
     }
 

@@ -105,6 +105,7 @@ class Column(Generic[T]):
     left: bool = False  # words begin at the left, figures end at the right
     mark: Callable[[T], Mark | None] | None = None  # of a cell of the text
     only: Only | None = None
+    about: str = ""  # on a page, what the title means, where the glossary has no such word
 
     def text(self, row: T) -> str:
         value = self.of(row)
@@ -179,6 +180,15 @@ class LiveMemory:
 
 
 @dataclass(frozen=True)
+class Trend:
+    """One figure of several builds, in their order: name, value, the value in words. `bounds`: around the values."""
+
+    title: str
+    points: Sequence[tuple[str, float, str]]
+    bounds: Sequence[tuple[float, float] | None] = ()
+
+
+@dataclass(frozen=True)
 class Card:
     """A small picture with its caption: a file of a picture, or curves."""
 
@@ -219,7 +229,7 @@ class Subtitle:
     text: str
 
 
-Plot = Scatter | Curves | Intervals | Timelines | MemoryMap | LiveMemory
+Plot = Scatter | Curves | Intervals | Timelines | MemoryMap | LiveMemory | Trend
 Block = str | Note | Subtitle | Table[Any] | Plot | Cards | Terms | Links
 
 
@@ -354,7 +364,7 @@ def ram_row(memory: MemoryUse) -> SummaryRow:
 
     parts = [f"{RAM_FOR[use]} {size_text(size)}" for use, size in memory.ram_by_use.items()]
     if list(memory.ram_by_use) == [Use.ACTIVATIONS]:
-        parts = ["all of it activations"]
+        parts = ["activations only"]
     if memory.spilled_bytes:
         parts.append(f"{size_text(memory.spilled_bytes)} of activations outside the chip, where they cost most")
     text = ": ".join((size_text(memory.ram_bytes), ", ".join(parts))) if parts else size_text(memory.ram_bytes)

@@ -26,7 +26,7 @@ FIGURES = (
 
 def document(found: Evaluation, page: str = "", all_changed: bool = False) -> doc.Document:
     """`page`: where it is written."""
-    title = f"{found.model}: {count(found.samples, 'sample')}, metric {found.metric}; 95 % intervals behind"
+    title = f"{found.model}: {count(found.samples, 'sample')}, metric {found.metric}; 95 % CI in parentheses"
     blocks: list[doc.Block] = [title, doc.Table(FIGURES, _figures(found))]
     if found.yardstick:
         answers = [f"  {one.entry.name}: {'; '.join(_answers(one))}" for one in found.changed]
@@ -49,7 +49,7 @@ def document(found: Evaluation, page: str = "", all_changed: bool = False) -> do
         [doc.Chapter("", [*blocks, *map(doc.Note, found.notes)], doc.Only.TEXT)],
         [*rows, doc.SummaryRow("written", page)],
         f"{found.model}: accuracy on {count(found.samples, 'sample')}",
-        f"{count(found.samples, 'sample')}, metric {found.metric}; in brackets the 95 % interval",
+        f"{count(found.samples, 'sample')}, metric {found.metric}; 95 % CI in parentheses",
         lambda: data,
         {
             "figures": [{"by": side, **figure} for side, figures in sides.items() for figure in figures],
@@ -123,7 +123,8 @@ def _curves(found: Evaluation) -> Iterator[doc.Block]:
     yield doc.Subtitle("Average precision")
 
     def average(side: str) -> doc.Column[dict[str, RecallCurve]]:
-        return doc.Column(side, lambda curves: curves[side].average, "{:.4f}")
+        about = f"average precision of the class by {side}"
+        return doc.Column(side, lambda curves: curves[side].average, "{:.4f}", about=about)
 
     columns = [
         doc.Column[dict[str, RecallCurve]]("class", lambda curves: curves[sides[0]].name),
@@ -140,7 +141,8 @@ def _confusion(found: Evaluation) -> Iterator[doc.Block]:
     if counts and len(counts) <= MOST_CLASSES:
 
         def answered(number: int) -> doc.Column[int]:
-            return doc.Column(names[number], lambda k: counts[k][number] or None)
+            about = f"samples that the NPU took for {names[number]}"
+            return doc.Column(names[number], lambda k: counts[k][number] or None, about=about)
 
         columns = [doc.Column[int]("class", names.__getitem__), *map(answered, range(len(names)))]
         yield doc.Note("Classes down, answers of the NPU across.")

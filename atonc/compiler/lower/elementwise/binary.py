@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from math import floor, log2
 
 import numpy as np
 
@@ -57,6 +58,7 @@ from atonc.compiler.lower.units.arith import (
     multiply_unit,
     pair_error,
     pair_unit,
+    product_unit,
 )
 from atonc.compiler.lower.units.wiring import Wiring, is_one_scale, origin_of, pack
 from atonc.compiler.ops.registry import evaluate
@@ -127,7 +129,7 @@ class Product:
 
     @property
     def error(self) -> float:
-        """The error in codes, before the last rounding."""
+        """The error in LSB, before the last rounding."""
         last = self.last
         if isinstance(last, Affine):
             return affine_error(last, np.array([self.scale]), np.array([self.offset]), _LARGEST_PRODUCT)
@@ -188,6 +190,11 @@ def _of_two(op: Op, context: Context) -> list[TaskGroup]:
 
 
 def lower_sum(op: Op, context: Context) -> list[TaskGroup]:
+    """In one unit; a steep operand in 16 bits first, where published units have no shift as small as its gain takes."""
+    return chosen(context, first((Drawing(partial(draw, op)),) for draw in (_in_one_unit, _steep_first)))
+
+
+def _in_one_unit(op: Op, context: Context) -> list[TaskGroup]:
     x, y, pair = sum_form(op, context)
     unit, out = pair_unit(pair, x.element_bytes, y.element_bytes), context.tensor(op.outputs[0])
     gain_x, gain_y = (np.copysign(o.scale / out.scale, k) for o, k in ((x, pair.a), (y, pair.b)))
@@ -196,6 +203,30 @@ def lower_sum(op: Op, context: Context) -> list[TaskGroup]:
     error = pair_error(pair, gain_x, gain_y, offset, reach_x, reach_y)
     context.explain(op, TwoOperands(op, context, (x, y), partial(pair_codes, pair)), error)
     return in_parts(op, context, (x, y), lambda epoch, read: epoch.unit(unit, read(0), read(1)))
+
+
+def _steep_first(op: Op, context: Context) -> list[TaskGroup]:
+    """The steeper operand times a power of two, exact in 16 bits: its gain is less by as much."""
+    out = context.tensor(op.outputs[0])
+    x, y = (operand_of(op, context, name) for name in op.inputs)
+    gain_x, gain_y = x.scale / out.scale, y.scale / out.scale * (-1 if op.kind == "sub" else 1)
+    if abs(gain_y) > gain_x:
+        x, y, gain_x, gain_y = y, x, gain_y, gain_x
+    if not x.element_bytes == y.element_bytes == 1 or not 2 <= abs(gain_x) < 128 or context.numerics == "2.x":
+        raise Refusal(ELEMENTWISE, f"gains of {gain_x:.3g} and {gain_y:.3g}", "a steep operand of bytes", "one unit")
+    zeros = x.zero_point, y.zero_point, out.zero_point
+    powers = (1 << k for k in range(floor(log2(abs(gain_x))), 8))
+    pairs = ((n, fit_sum(gain_x, zeros[0], gain_y, *zeros[1:], times=n)) for n in powers)
+    times, pair = first_trusted(pairs, lambda one: [pair_unit(one[1], 2, 1)], context.facts.target.trust)
+    offset = out.zero_point - x.zero_point * gain_x - y.zero_point * gain_y
+    error = pair_error(pair, gain_x / times, gain_y, offset, 128 * times)
+
+    def wire(epoch: TaskBuilder, read: Callable[[int], str]) -> str:
+        wide = epoch.unit(product_unit(np.array([times]), 0), read(0))
+        return epoch.unit(pair_unit(pair, 2, 1), wide, read(1))
+
+    context.explain(op, TwoOperands(op, context, (x, y), lambda a, b: pair_codes(pair, ints(a) * times, b)), error)
+    return in_parts(op, context, (x, y), wire)
 
 
 def sum_form(op: Op, context: Context) -> tuple[Operand, Operand, AffinePair]:
@@ -258,8 +289,8 @@ def product_form(op: Op, context: Context) -> tuple[Operand, Operand, Product]:
     for own, other, name in ((x, y, op.inputs[0]), (y, x, op.inputs[1])):
         tensor, error = context.tensor(name), own.scale / 2 * 255 * other.scale / out.scale
         if tensor.data is not None and not is_of_bytes(tensor) and error > _MOST_CONSTANT_ERROR:
-            seen = f"rounding {tensor.name} to 8 bits costs up to {error:.2f} codes"
-            raise Refusal(MUL_CONSTANT, seen, f"{_MOST_CONSTANT_ERROR} codes", "quantise the constant")
+            seen = f"rounding {tensor.name} to 8 bits costs up to {error:.2f} LSB"
+            raise Refusal(MUL_CONSTANT, seen, f"{_MOST_CONSTANT_ERROR} LSB", "quantise the constant")
     if swapped(op, x, y):
         x, y = y, x
     zeros, scale = (x.zero_point, y.zero_point, out.zero_point), x.scale * y.scale / out.scale
@@ -372,9 +403,9 @@ def _require_close(op: Op, context: Context, occurring: Array, table: Array, for
     clip = op.attrs.get("clip", FULL_RANGE)
     most = int(np.abs(np.clip(form(x, table[y + 128]), *clip) - exact).max(initial=0))
     if most > MOST_ERROR:
-        seen = f"an 8-bit reciprocal of {op.inputs[1]} costs up to {most} codes"
+        seen = f"an 8-bit reciprocal of {op.inputs[1]} costs up to {most} LSB"
         remedy = "an output scale that fits the range of the quotients, or leave it to the CPU"
-        raise Refusal(DIV_RECIPROCAL, seen, f"{MOST_ERROR} code", remedy)
+        raise Refusal(DIV_RECIPROCAL, seen, f"{MOST_ERROR} LSB", remedy)
 
 
 def occurring_codes(context: Context, tensor: Tensor) -> Array:

@@ -1,10 +1,10 @@
 // One build: figures, what deserves attention, files, the report.
 
 import { ask, send, tried } from "./client.js";
-import { $, band, bytes, count, h, ms, plural, put, rate } from "./dom.js";
+import { $, bytes, count, h, plural, put } from "./dom.js";
 import { cancel } from "./list.js";
 import { startAgain } from "./new.js";
-import { about, badge, chips, failure, progress, quantised, ramOf, verdict } from "./parts.js";
+import { about, badge, chips, failure, progress, quantised, verdict } from "./parts.js";
 import { job as known, jobs, keep } from "./state.js";
 
 export async function show(id) {
@@ -22,8 +22,8 @@ export function refresh(id) {
 function draw(job) {
   const parts = [head(job)];
   if (job.state === "done" && job.verb === "quantize") parts.push(showTiles(quantised(job.summary)), quantisedCards(job), report(job));
-  else if (job.state === "done" && job.summary.tiles) parts.push(showTiles(job.summary.tiles), foundCards(job), report(job));
-  else if (job.state === "done") parts.push(tiles(job.summary), ...alerts(job.summary), cards(job), report(job));
+  else if (job.state === "done" && job.summary.tiles) parts.push(job.verb !== "explain" && showTiles(job.summary.tiles), foundCards(job), report(job));
+  else if (job.state === "done") parts.push(...alerts(job.summary), cards(job), report(job));  // the report has the tiles
   else if (job.state === "running") parts.push(h("div.card", {}, progress(job)));
   else if (job.state === "queued") parts.push(h("div.card", {}, "It waits for a free process."));
   else parts.push(job.state === "failed" ? failed(job) : h("div.card", {}, "It was cancelled."), commandCard(job));
@@ -54,21 +54,6 @@ async function compile(job) {
 async function remove(job) {
   if (!confirm(`Delete build #${job.number} of ${job.title} with all its files?`)) return;
   if ((await tried(() => ask(`/api/jobs/${job.id}`, { method: "DELETE" }))) === null) location.hash = "#/";
-}
-
-function tiles(found) {
-  const worst = found.verify ? Math.min(...found.verify.outputs.map((output) => output.cos)) : null;
-  const rows = [
-    [ms(found.latency_ms), `latency, predicted (${band(found)})`],
-    [rate(found.latency_ms), "inferences"],
-    [bytes(ramOf(found)), "RAM"],
-    ...(ramOf(found) === found.activations_bytes ? [] : [[bytes(found.activations_bytes), "of it activations"]]),
-    [bytes(found.weights_bytes), "weights"],
-    [`${found.epochs.npu} + ${found.epochs.cpu}`, "epochs, NPU + CPU"],
-    [`${(found.macs / 1e6).toFixed(1)} M`, "multiplications"],
-    found.verify ? [worst.toFixed(5), "cosine, emulated"] : ["not verified", "no-verify was set"],
-  ];
-  return showTiles(rows);
 }
 
 const showTiles = (rows) => h("div.tiles", {}, rows.map(([value, name]) => h("div.tile", {}, h("b", {}, value), h("span", {}, name))));
@@ -103,14 +88,15 @@ function cards(job) {
 function checkCard(found) {
   const lines = [];
   if (found.verify)
-    lines.push(`On the emulator, ${found.verify.samples} synthetic inputs: each of ${found.verify.layers} layers within its limit, at most ${plural(found.verify.worst_layer, "code")} from exact arithmetic; ${found.verify.sums}.`);
+    lines.push(`On the emulator, ${found.verify.samples} synthetic inputs: each of ${found.verify.layers} layers within its limit, max error ${found.verify.worst_layer} LSB from exact arithmetic; cosine ${Math.min(...found.verify.outputs.map((output) => output.cos)).toFixed(5)} in the worst output; ${found.verify.sums}.`);
+  else lines.push("Not verified on the emulator: no-verify was set.");
   const checked = found.validation;
   if (checked) {
-    lines.push(`${checked.samples} samples against ${checked.reference}: ${checked.passed ? "passed" : "not passed"}.`);
-    for (const output of checked.outputs) lines.push(`${output.name}: cosine ${output.cos.toFixed(6)}, ${output.exact_pct.toFixed(1)} % exact, at most ${plural(output.max_lsb, "code")} off (${output.verdict}).`);
+    lines.push(`${plural(checked.samples, "sample")} against ${checked.reference}: ${checked.verdict}.`);
+    for (const output of checked.outputs) lines.push(`${output.name}: cosine ${output.cos.toFixed(6)}, ${output.exact_pct.toFixed(1)} % exact, max error ${output.max_lsb} LSB (${output.verdict}).`);
     if (checked.accuracy) lines.push(`Right labels: ${count(checked.accuracy.program)} of ${count(checked.accuracy.samples)}; reference ${count(checked.accuracy.reference)}.`);
   } else lines.push("No samples were given; add .npz or .npy files to compare with the reference interpreter.");
-  return h("section.card", {}, h("h2", {}, "How far to trust it"), h("ul", { tabindex: 0 }, [...lines, ...found.notes].map((text) => h("li", {}, text))));
+  return h("section.card", {}, h("h2", {}, "Validation status"), h("ul", { tabindex: 0 }, [...lines, ...found.notes].map((text) => h("li", {}, text))));
 }
 
 function cpuCard(found) {

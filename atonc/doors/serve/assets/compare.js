@@ -31,7 +31,7 @@ function page(found, a, b) {
 function differs(found) {
   const said = (value) => (value === null ? "without" : value || "with");
   const lines = [...found.warnings, ...(found.options || []).map((one) => `${one.option}: A ${said(one.a)}, B ${said(one.b)}`)];
-  return lines.length ? [h("section.card", {}, h("h2", {}, "Asked otherwise"), h("ul", {}, lines.map((text) => h("li", {}, text))))] : [];
+  return lines.length ? [h("section.card", {}, h("h2", {}, "Options that differ"), h("ul", {}, lines.map((text) => h("li", {}, text))))] : [];
 }
 
 const shown = (figure, value) => (figure.unit === "ms" ? ms(value) : figure.unit === "bytes" ? bytes(value) : count(value));

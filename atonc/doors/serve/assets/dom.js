@@ -35,28 +35,16 @@ export const plural = (number, word) => `${count(number)} ${word}${number === 1 
 
 export const count = (value) => Number(value).toLocaleString("en-US");
 
-export function ms(value) {
-  const digits = value >= 100 ? 0 : value >= 10 ? 1 : value >= 1 ? 2 : 3;
-  return `${value.toFixed(digits)} ms`;
-}
+// sizes and times as reports and the terminal say them: numbers.js of the report
+/* global bytes, milliseconds */
+const sized = bytes;
+export const ms = milliseconds;
+export { sized as bytes };
 
 // what may pass around a predicted time; builds of earlier versions say one figure for both sides
 export function band(found) {
   const low = found.latency_low_ms ?? found.latency_ms * (1 - found.expected_error);
   return `${ms(low)} to ${ms(found.latency_high_ms ?? found.latency_ms * (1 + found.expected_error))}`;
-}
-
-export function rate(value) {
-  const found = 1000 / value;
-  return `${found >= 100 ? count(Math.round(found)) : found.toFixed(1)} /s`;
-}
-
-export function bytes(value) {
-  if (value < 1024) return `${value} B`;
-  const kib = value / 1024;
-  if (kib < 1024) return `${kib < 100 ? kib.toFixed(1) : Math.round(kib)} KiB`;
-  if (kib < 1 << 20) return `${(kib / 1024).toFixed(kib < 102400 ? 2 : 1)} MiB`;
-  return `${Number((kib / (1 << 20)).toFixed(1))} GiB`;
 }
 
 export function duration(seconds) {

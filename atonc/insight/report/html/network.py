@@ -14,6 +14,7 @@ from atonc.insight.explain.types import (
     HYBRID,
     NPU,
     PREDICTED,
+    UNBUILT,
     BufferView,
     LayerView,
     Measured,
@@ -28,6 +29,7 @@ from atonc.insight.report.columns import COLUMNS
 from atonc.insight.report.document import fields_of
 from atonc.insight.report.explain_text import layer_data
 from atonc.insight.report.html.layout import layered
+from atonc.insight.report.key_figures import best_actions, more_figures, tiles
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import BUS_BYTES
 from atonc.machine.hw.machine import FLASH, Machine, stm32n6
@@ -43,7 +45,11 @@ def graph_data(network: NetworkView, tensors: dict[str, int]) -> dict[str, Any]:
     tensor, then the points of the line."""
     ends = [one.name for one in network.inputs], [one.name for one in network.outputs]
     first, count = len(ends[0]), len(network.layers)
-    widths = [*map(_edge_width, ends[0]), *map(_width, network.layers), *map(_edge_width, ends[1])]
+    widths = [
+        *map(_edge_width, network.inputs),
+        *map(_width, network.layers),
+        *map(_edge_width, network.outputs),
+    ]
     source = {name: k for k, name in enumerate(ends[0])}
     links: dict[tuple[int, int], str] = {}
     for k, layer in enumerate(network.layers):
@@ -77,8 +83,8 @@ def _width(layer: LayerView) -> int:
     return _fitting(max(len(layer.title) + (len(activation) + 3 if activation else 0), min(len(layer.name), 24), held))
 
 
-def _edge_width(name: str) -> int:
-    return _fitting(min(len(name), 24))
+def _edge_width(one: TensorView) -> int:
+    return _fitting(max(min(len(one.name), 24), len(f"{'x'.join(map(str, one.shape))} {one.dtype}")))
 
 
 def _fitting(characters: int) -> int:
@@ -149,6 +155,10 @@ def network_data(network: NetworkView) -> dict[str, Any]:
         "name": cut(network.name),
         "model": cut(network.model),
         **fields_of(network, "tool", "board", "npu_mhz", "cpu_mhz"),
+        "pending": network.basis == UNBUILT,
+        "tiles": [[one.name, one.value, one.said] for one in tiles(network)],
+        "more": [[one.name, one.value] for one in more_figures(network)],
+        "actions": [[cut(one.what), one.gain, cut(one.layer)] for one in best_actions(network)],
         "totals": {
             "latency_ms": network.latency_ms,
             "cycles": network.cycles,
@@ -157,6 +167,8 @@ def network_data(network: NetworkView) -> dict[str, Any]:
             "ram_by_use": {str(use): size for use, size in network.memory.ram_by_use.items()},
             "activations": network.memory.activations_bytes,
             "weights": network.memory.weights_bytes,
+            "code_constants": network.memory.code_constants_bytes,
+            "flash": network.memory.flash_bytes,
             "spilled": network.memory.spilled_bytes,
             "lower_bound": network.lower_bound_bytes,
             "npu": network.count(NPU),
@@ -296,9 +308,15 @@ def _tensor(one: TensorView) -> dict[str, Any]:
 
 
 def _verified(found: Verified) -> dict[str, Any]:
-    rows = [[cut(name), cosine, exact, close, largest] for name, cosine, exact, close, largest in found.outputs]
+    """Percentages are of stored integers: of an output in real values, its largest error beside its range is left."""
+    said = found.errors or [f"max error {largest:g} LSB" for *_, largest in found.outputs]  # builds of before tell less
+    rows = []
+    for (name, cosine, exact, close, _), error in zip(found.outputs, said, strict=True):
+        codes = f"{exact:.2f} % of the values exact, {close:.2f} % within 1 LSB, " if error.endswith("LSB") else ""
+        rows.append([cut(name), f"cosine {cosine:.6f}, {codes}{error}"])
     counts = {"samples": found.samples, "layers": found.layers, "tensors": found.tensors}
-    return counts | {"worst": found.worst_codes, "sums": cut(found.sums), "outputs": rows}
+    worst = found.worst_text or f"max error {found.worst_codes:g} LSB"
+    return counts | {"worst": worst, "sums": cut(found.sums), "outputs": rows}
 
 
 def _buffer(buffer: BufferView, names: tuple[str, ...]) -> dict[str, Any]:

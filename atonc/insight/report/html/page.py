@@ -6,28 +6,33 @@ import base64
 import html
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from atonc.insight.explain.types import NetworkView
+from atonc.insight.explain.types import UNBUILT, NetworkView
 from atonc.insight.report import document as doc
+from atonc.insight.report.about_text import PAGES, meanings
 from atonc.insight.report.html.network import network_data
 from atonc.insight.report.html.plots import small_curves, svg
+from atonc.insight.report.key_figures import BOTTLENECKS
 
 if TYPE_CHECKING:
     from atonc.insight.explain.compare import Comparison
     from atonc.insight.sweeping.run import Sweep
 
+_FIRST = ("numbers.js", "tips.js", "base.js")
 _SCRIPTS = (
-    *("base.js", "core.js", "timeline.js", "graph.js", "memory.js", "roofline.js", "table.js", "lost.js"),
-    *("detail.js", "measured.js", "accuracy.js", "start.js"),
+    *(*_FIRST, "core.js", "timeline.js", "graph.js", "memory.js", "roofline.js", "table.js", "lost.js"),
+    *("detail.js", "measured.js", "accuracy.js", "start.js", "live.js"),
 )
-_COMPARE_SCRIPTS = ("base.js", "compare.js")
-_SWEEP_SCRIPTS = ("base.js", "sweep.js")
+_COMPARE_SCRIPTS = (*_FIRST, "compare.js")
+_SWEEP_SCRIPTS = (*_FIRST, "sweep.js")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+_OPTION = re.compile(r"--[a-z][a-z0-9-]*")
 PIXELS = 160  # of pictures of samples
 _HEAD = """<!doctype html>
 <html lang="en">
@@ -39,7 +44,8 @@ _HEAD = """<!doctype html>
 <title>{title}</title>
 {looks}
 </head>"""
-_FOOT = """<div id="tip" role="tooltip" hidden></div>
+_TIP = '<div id="tip" role="tooltip" hidden></div>'
+_FOOT = f"""{_TIP}
 <script id="data" type="application/json">@@DATA@@</script>
 <script>@@SCRIPT@@</script>
 </body>
@@ -47,7 +53,10 @@ _FOOT = """<div id="tip" role="tooltip" hidden></div>
 
 
 def html_page(network: NetworkView) -> bytes:
-    return _page("page.html", f"{network.model} on the Neural-ART NPU", _SCRIPTS, network_data(network))
+    """Of a model that is not compiled yet the page asks its server how far it is, and nothing else."""
+    page = _page("page.html", f"{network.model} on the Neural-ART NPU", _SCRIPTS, network_data(network))
+    asking = f"{POLICY}; connect-src 'self'" if network.basis == UNBUILT else POLICY
+    return page.replace(POLICY.encode(), asking.encode(), 1)
 
 
 def compare_page(found: Comparison) -> bytes:
@@ -69,14 +78,15 @@ def sweep_page(found: Sweep) -> bytes:
 
 
 def _page(template: str, title: str, scripts: Sequence[str], data: Mapping[str, Any]) -> bytes:
-    text = json.dumps(data, separators=(",", ":"), sort_keys=False)
+    words = {"terms": meanings(PAGES), "bottlenecks": BOTTLENECKS}
+    text = json.dumps({**data, **words}, separators=(",", ":"), sort_keys=False)
     parts = {
         "FOOT": _FOOT,
-        "SCRIPT": "\n".join(_asset(name) for name in scripts),
+        "SCRIPT": "\n".join(asset(name) for name in scripts),
         "DATA": text.replace("<", "\\u003c"),  # no text of the model can end the script element
         "HEAD": head(title),  # the last one, since a title may look like a name of these
     }
-    page = _asset(template)
+    page = asset(template)
     for name, text in parts.items():
         page = page.replace(f"@@{name}@@", text, 1)
     return page.encode()
@@ -92,22 +102,23 @@ def document_page(document: doc.Document) -> bytes:
         if one.only != doc.Only.TEXT and body:
             heading = html.escape(one.title[:1].upper() + one.title[1:])
             parts.append(f"<section><h2>{heading}</h2>\n{body}\n</section>")
-    return f"{head(document.title)}\n<body>\n{''.join(parts)}\n</main></body></html>\n".encode()
+    end = f"</main>{_TIP}<script>{asset('tips.js')}</script></body></html>"
+    return f"{head(document.title)}\n<body>\n{''.join(parts)}\n{end}\n".encode()
 
 
 def _markup(block: doc.Block) -> str:
     if isinstance(block, doc.Table):
         return _table(block)
     if isinstance(block, str):
-        return f"<p>{html.escape(block)}</p>"
+        return f"<p>{_text(block)}</p>"
     if isinstance(block, doc.Note):
-        return f'<p class="hint">{html.escape(block.text)}</p>'
+        return f'<p class="hint">{_text(block.text)}</p>'
     if isinstance(block, doc.Subtitle):
         return f"<h3>{html.escape(block.text)}</h3>"
     if isinstance(block, doc.Cards):
         return f'<div class="samples">{"".join(map(_card, block.cards))}</div>'
     if isinstance(block, doc.Terms):
-        lines = (f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>" for name, value in block.rows.items())
+        lines = (f"<dt>{html.escape(name)}</dt><dd>{_text(value)}</dd>" for name, value in block.rows.items())
         return f"<dl>{''.join(lines)}</dl>"
     if isinstance(block, doc.Links):
         files = ((html.escape(quote(file)), html.escape(what)) for what, file in block.files.items())
@@ -116,17 +127,27 @@ def _markup(block: doc.Block) -> str:
     return svg(block)
 
 
+def _text(text: str) -> str:
+    """Options of the command line never break inside."""
+    return _OPTION.sub(r'<code class="option">\g<0></code>', html.escape(text))
+
+
 def _table(block: doc.Table[Any]) -> str:
     """Cells are text, not markup."""
     columns = [column for column in block.columns if column.only != doc.Only.TEXT]
-    titles = ["", *(c.title for c in columns)] if block.numbered else [c.title for c in columns]
+    heads = '<th scope="col"></th>' * block.numbered + "".join(map(_head, columns))
     rows = [[column.text(row) for column in columns] for row in block.rows]
     cells = [[str(number), *row] for number, row in enumerate(rows, 1)] if block.numbered else rows
-    heads = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in titles)
-    lines = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in cells)
+    lines = ("".join(f"<td>{_text(cell)}</td>" for cell in row) for row in cells)
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     scroll = f'<div class="scroll" tabindex="0" role="region" aria-label="{html.escape(block.label)}">'
     return f"{scroll}<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
+
+
+def _head(column: doc.Column[Any]) -> str:
+    about = html.escape(meanings().get(column.title.lower(), column.about))
+    tip = f' tabindex="0" data-tip="{about}"' if about else ""
+    return f'<th scope="col"{tip}>{html.escape(column.title)}</th>'
 
 
 def _card(card: doc.Card) -> str:
@@ -154,16 +175,16 @@ def head(title: str) -> str:
     """The start of a page in one file. A policy forbids to load anything from elsewhere, whatever names of a model
     say."""
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-    return _HEAD.format(more=policy, title=html.escape(title), looks=f"<style>{_asset('style.css')}</style>")
+    return _HEAD.format(more=policy, title=html.escape(title), looks=f"<style>{asset('style.css')}</style>")
 
 
 def served_head(title: str, script: str) -> str:
     """The start of a page of the server, which sends the policy itself, and style and scripts as files."""
     icon = '<link rel="icon" href="/assets/icon.svg" type="image/svg+xml">'
     style = '<link rel="stylesheet" href="/assets/style.css">'
-    looks = f'{style}\n<script type="module" src="/assets/{script}"></script>'
-    return _HEAD.format(more=icon, title=html.escape(title), looks=looks)
+    scripts = f'<script src="/assets/numbers.js"></script>\n<script type="module" src="/assets/{script}"></script>'
+    return _HEAD.format(more=icon, title=html.escape(title), looks=f"{style}\n{scripts}")
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
     return resources.files("atonc.insight.report.html").joinpath("assets", name).read_text("utf-8")

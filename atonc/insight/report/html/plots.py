@@ -7,7 +7,7 @@ from html import escape
 from math import ceil, floor, isfinite, log10
 
 from atonc.insight.explain.types import NPU, StepView
-from atonc.insight.report.document import Curves, Intervals, LiveMemory, MemoryMap, Plot, Scatter, short_name
+from atonc.insight.report.document import Curves, Intervals, LiveMemory, MemoryMap, Plot, Scatter, Trend, short_name
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import size_text
 
@@ -15,6 +15,7 @@ WIDTH, HEIGHT = 760, 34  # of timelines and intervals
 ROW, BAR, BAR_WIDTH = 22, 110, 340  # of intervals: the height of a row, where they begin, how long they may be
 _COLOURS = {NPU: "#3b7dd8", "cpu": "#d97b29", "hybrid": "#8a63c9"}
 _TOP = 12
+_PRECISION = "the mean precision over all recalls: 1 where everything is found and nothing else"
 _WIDE, _NAMES, _TALL = 900, 180, 60  # of memory
 _USES = {"works in": "var(--bar)", "stays": "var(--found)", "weights": "var(--accent)", "reserved": "var(--soft)"}
 
@@ -33,6 +34,7 @@ class PlotFrame:
 
 
 _SCATTER, _LARGE, _SMALL = PlotFrame(640, 360, 60), PlotFrame(560, 360, 60), PlotFrame(200, 170, 34)
+_TREND, _VALUES, _INSET = PlotFrame(460, 190, 30), 60, 34  # where values end and how far lines stay from the edge
 
 
 class Axis:
@@ -58,7 +60,8 @@ def svg(plot: Plot) -> str:
         return _scatter(plot)
     if isinstance(plot, Curves):
         keys = "".join(
-            f'<span class="key"><i class="side-{k}"></i>{escape(side)}: average precision {curve.average:.4f}</span>'
+            f'<span class="key" tabindex="0" data-tip="{_PRECISION}"><i class="side-{k}"></i>{escape(side)}: average '
+            f"precision {curve.average:.4f}</span>"
             for k, (side, curve) in enumerate(plot.lines.items())
         )
         return f'<p class="tools">{keys}</p>{_curves(plot, _LARGE)}'
@@ -68,6 +71,8 @@ def svg(plot: Plot) -> str:
         return _memory_map(plot)
     if isinstance(plot, LiveMemory):
         return _live_memory(plot)
+    if isinstance(plot, Trend):
+        return _trend(plot)
     return "".join(f"<div>{escape(name)}</div>{timeline(steps)}" for name, steps in plot.builds.items())
 
 
@@ -87,10 +92,15 @@ def _grid(across: Axis, up: Axis, frame: PlotFrame) -> str:
         x = f"{across.at(tick):.1f}"
         parts.append(f"<path class='axis' d='M{x} {top}V{frame.bottom}'/>")
         parts.append(f"<text class='soft' text-anchor='middle' x='{x}' y='{frame.bottom + 18}'>{tick:.6g}</text>")
+    return "".join((*parts, _ticks(up, frame.edge, right)))
+
+
+def _ticks(up: Axis, left: int, right: int) -> str:
+    parts = list[str]()
     for tick in up.ticks:
         y = up.at(tick)
-        parts.append(f"<path class='axis' d='M{frame.edge} {y:.1f}H{right}'/>")
-        parts.append(f"<text class='soft' text-anchor='end' x='{frame.edge - 6}' y='{y + 4:.1f}'>{tick:.6g}</text>")
+        parts.append(f"<path class='axis' d='M{left} {y:.1f}H{right}'/>")
+        parts.append(f"<text class='soft' text-anchor='end' x='{left - 6}' y='{y + 4:.1f}'>{tick:,.6g}</text>")
     return "".join(parts)
 
 
@@ -102,16 +112,45 @@ def _titles(across: str, up: str, frame: PlotFrame) -> str:
     )
 
 
-def _scatter(plot: Scatter) -> str:
-    def around(values: Sequence[float], start: int, end: int) -> Axis:
-        """A little more than what is shown, also where all are the same."""
-        low, high = min(values), max(values)
-        room = 0.08 * (high - low) or 0.01 * max(abs(high), 1e-3)
-        return Axis(low - room, high + room, start, end)
+def _around(values: Sequence[float], start: int, end: int) -> Axis:
+    """A little more than what is shown, also where all are the same."""
+    low, high = min(values), max(values)
+    room = 0.08 * (high - low) or 0.01 * max(abs(high), 1e-3)
+    return Axis(low - room, high + room, start, end)
 
+
+def _trend(plot: Trend) -> str:
+    """A line through the builds, with its bounds behind it; the first, the last and both extremes say their value."""
+    ends = {k: ends for k, ends in enumerate(plot.bounds) if ends is not None}
+    frame, values = _TREND, [value for _, value, _ in plot.points]
+    up = _around([*values, *(end for pair in ends.values() for end in pair)], frame.bottom, 2 * _TOP)
+    across = Axis(0, max(1, len(plot.points) - 1), _VALUES + _INSET, frame.width - _INSET)
+    drawn = [_ticks(up, _VALUES, frame.width - _TOP)]
+    if ends:
+        below = [f"{across.at(k):.1f} {up.at(low):.1f}" for k, (low, _) in ends.items()]
+        above = [f"{across.at(k):.1f} {up.at(high):.1f}" for k, (_, high) in reversed(ends.items())]
+        drawn.append(f"<path class='bounds' d='M{'L'.join(below + above)}Z'/>")
+    line = "L".join(f"{across.at(k):.1f} {up.at(value):.1f}" for k, value in enumerate(values))
+    drawn.append(f"<path class='side-0' d='M{line}'/>")
+    said = {0, len(values) - 1, values.index(min(values)), values.index(max(values))}
+    for k, (name, value, text) in enumerate(plot.points):
+        x, y = across.at(k), up.at(value)
+        title = f"<title>{escape(f'{name}: {text}')}</title>"
+        drawn.append(f"<circle class='dot' cx='{x:.1f}' cy='{y:.1f}' r='4'>{title}</circle>")
+        if k in said:
+            drawn.append(f"<text text-anchor='middle' x='{x:.1f}' y='{y - 9:.1f}'>{escape(text)}</text>")
+    for k, anchor in {0: "start", len(plot.points) - 1: "end"}.items():
+        name = escape(short_name(plot.points[k][0]))
+        place = f"x='{across.at(k):.1f}' y='{frame.height - 6}'"
+        drawn.append(f"<text class='soft' text-anchor='{anchor}' {place}>{name}</text>")
+    picture = _picture("".join(drawn), f"{plot.title} of {len(values)} builds", "curves trend", frame)
+    return f"<div class='chart'><h3>{escape(plot.title)}</h3>{picture}</div>"
+
+
+def _scatter(plot: Scatter) -> str:
     frame = _SCATTER
-    right = around([dot.x for dot in plot.dots], frame.edge, frame.width - 20)
-    rise = around([dot.y for dot in plot.dots], frame.bottom, 20)
+    right = _around([dot.x for dot in plot.dots], frame.edge, frame.width - 20)
+    rise = _around([dot.y for dot in plot.dots], frame.bottom, 20)
     drawn = [_grid(right, rise, frame), _titles(plot.across, plot.up, frame)]
     for dot in plot.dots:
         x, y, kind = right.at(dot.x), rise.at(dot.y), " class='chosen'" if dot.chosen else ""
@@ -150,7 +189,7 @@ def _intervals(plot: Intervals) -> str:
         label = f"{name} {value:.4f} ({low:.4f} to {high:.4f})"
         parts.append(f'<text x="{BAR + BAR_WIDTH + 14}" y="{y + 4}">{escape(label)}</text>')
     size = f'viewBox="0 0 {WIDTH} {ROW * len(plot.rows)}" width="100%" style="max-width:{WIDTH}px"'
-    return f'<svg {size} role="img" aria-label="figures with 95 % intervals">{"".join(parts)}</svg>'
+    return f'<svg {size} role="img" aria-label="figures with 95 % CI">{"".join(parts)}</svg>'
 
 
 def _memory_map(plot: MemoryMap) -> str:

@@ -10,6 +10,6 @@
     el("ul", {}, ...f.remedies.map(remedy)))));
   const head = ["layer", "operator", "weights", "activation", "arithmetic", "weights so far", "activations so far", "arithmetic so far", "int8 so far", "worst channel"];
   const cells = l => [name(l.name), l.kind, ...l.alone.map(db), ...l.accumulated.map(db), db(l.quantised), db(l.worst_channel)];
-  $("accuracy-table").tHead.replaceChildren(el("tr", {}, ...head.map((text, i) => el("th", { class: i > 1 ? "number" : "" }, text))));
+  $("accuracy-table").tHead.replaceChildren(heads(head, i => i > 1));
   $("accuracy-table").tBodies[0].replaceChildren(...found.layers.map(l => el("tr", {}, ...cells(l).map((cell, i) => el("td", { class: i > 1 ? "number" : "" }, cell)))));
 })();

@@ -1,5 +1,4 @@
-"use strict";
-// Shared by all pages: the data, colours, formats, drawing helpers, tips, tables as CSV.
+// Shared by all pages: the data, colours, formats, drawing helpers, words with their tips, tables as CSV.
 const D = JSON.parse(document.getElementById("data").textContent);
 const $ = id => document.getElementById(id);
 
@@ -14,11 +13,11 @@ function labelKey(bound) {
   return COLOURS[label] ? label : label.includes("ram") ? "bank" : "none";
 }
 const boundKey = step => step.on === "cpu" || step.on === "hybrid" ? step.on : labelKey(step.bound);
+// labels of the cycle model and places in the words of the glossary
+const bottleneck = label => D.bottlenecks[label] || label;
+const place = name => ({ cpu: "CPU", npu: "NPU", none: "costs nothing" })[name] || bottleneck(name);
 const colour = step => COLOURS[boundKey(step)];
 
-const grouped = new Intl.NumberFormat("en-US"), format = n => grouped.format(Math.round(n));
-const bytes = n => n >= 1048576 ? (n / 1048576).toFixed(2) + "\u00a0MiB" : n >= 1024 ? (n / 1024).toFixed(1) + "\u00a0KiB" : n + "\u00a0B";
-const milliseconds = ms => ms >= 0.1 ? ms.toFixed(2) + "\u00a0ms" : (1000 * ms).toFixed(1) + "\u00a0\u00b5s";
 const percent = share => (100 * share).toFixed(1) + "\u00a0%";
 const hex = n => "0x" + n.toString(16).padStart(8, "0");
 const short = (text, n = 48) => text.length > n ? text.slice(0, n - 1) + "\u2026" : text;
@@ -38,20 +37,17 @@ const el = (tag, attributes = {}, ...children) => fill(document.createElement(ta
 const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 // long names break behind their separators, never inside a number
 const name = (text, most = 90) => { const parts = short(text, most).split(/(?<=[/;:])|(?<=_)(?=[A-Za-z])/); return el("span", {}, ...parts.flatMap((part, i) => i ? [el("wbr"), part] : [part])); };
-const key = (paint, text) => el("span", { class: "key" }, el("i", { style: `background:${paint}` }), text);
+// words of headers, legends and tiles say what they mean, to the pointer and to the keyboard
+const meaning = word => D.terms[word.toLowerCase()] || "";
+const worded = (text, about = meaning(text)) => about ? { "data-tip": about, tabindex: 0 } : {};
+const key = (paint, text, about = meaning(text)) => el("span", { class: "key", ...worded(text, about) }, el("i", { style: `background:${paint}` }), text);
+const tile = (title, value, said) => el("div", { class: "tile", ...worded(title) }, el("span", {}, title), el("b", {}, value), el("small", {}, said));
+const heads = (titles, isNumber) => el("tr", {}, ...titles.map((title, i) => el("th", { scope: "col", class: isNumber(i) ? "number" : "", ...worded(title) }, title)));
+// text with options of the command line, which never break inside
+const coded = text => text.split(/(--[a-z][a-z0-9-]*)/).map((part, i) => i % 2 ? el("code", { class: "option" }, part) : part);
 const pairs = rows => el("dl", {}, ...rows.flatMap(([title, value]) => [el("dt", {}, title), el("dd", {}, value)]));
 const badge = on => el("span", { class: "badge", style: `background:${PLACES[on] || PLACES.none}` }, on === "none" ? "free" : on.toUpperCase());
 
-function showTip(event, text) {
-  const box = $("tip");
-  box.textContent = text;
-  box.hidden = false;
-  const x = Math.min(event.clientX + 14, innerWidth - box.offsetWidth - 8);
-  const y = event.clientY + 18 + box.offsetHeight > innerHeight ? event.clientY - box.offsetHeight - 10 : event.clientY + 18;
-  box.style.left = Math.max(4, x) + "px";
-  box.style.top = Math.max(4, y) + "px";
-}
-const hideTip = () => { $("tip").hidden = true; };
 function tip(node, text) {
   const show = event => showTip(event, typeof text === "function" ? text() : text);
   node.addEventListener("pointermove", show);
@@ -60,8 +56,6 @@ function tip(node, text) {
   node.addEventListener("pointerleave", event => { if (event.pointerType !== "touch") hideTip(); });
   return node;
 }
-addEventListener("pointerdown", hideTip, { capture: true });
-addEventListener("scroll", hideTip, { passive: true });
 
 // round values for an axis, at most as many as fit
 function ticks(from, to, room) {
@@ -127,7 +121,7 @@ const numbersOf = key => { const parts = (address.get(key) || "").split(",").map
 // Escape closes what was opened last; a slash goes to the search
 const closers = [];  // each says whether it had something to close
 addEventListener("keydown", event => {
-  if (event.key === "Escape" && (!$("tip").hidden || closers.some(close => close()))) { hideTip(); event.preventDefault(); }
+  if (event.key === "Escape" && !event.defaultPrevented && closers.some(close => close())) event.preventDefault();
   if (event.key === "/" && !/INPUT|SELECT|TEXTAREA/.test(event.target.tagName) && $("search")) { event.preventDefault(); $("search").focus(); }
 });
 closers.push(() => { const open = document.querySelector("details.chooser[open]"); if (open) { open.open = false; open.firstElementChild.focus(); } return !!open; });
@@ -151,8 +145,8 @@ function sortable(table, columns, options) {
     const now = shown();
     sizes.replaceChildren(...now.map(c => el("col", { style: c.width ? `width:${c.width}px` : "" })));
     table.style.minWidth = now.reduce((sum, c) => sum + (c.width || 120), 0) + "px";
-    table.tHead.replaceChildren(el("tr", {}, ...now.map(c => el("th", { scope: "col", class: c.kind || "", title: c.hint || "", "aria-sort": c === sorted ? (down ? "descending" : "ascending") : "none" },
-      el("button", { onclick: () => { down = sorted === c ? !down : isNumber(c) && c !== columns[0] && !options.up; sorted = c; draw(); } }, c.title + (c === sorted ? (down ? " \u25be" : " \u25b4") : ""))))));
+    table.tHead.replaceChildren(el("tr", {}, ...now.map(c => el("th", { scope: "col", class: c.kind || "", "aria-sort": c === sorted ? (down ? "descending" : "ascending") : "none" },
+      el("button", { "data-tip": c.about || meaning(c.title), onclick: () => { down = sorted === c ? !down : isNumber(c) && c !== columns[0] && !options.up; sorted = c; draw(); } }, c.title + (c === sorted ? (down ? " \u25be" : " \u25b4") : ""))))));
   }
   // the Tab key stops once, at the row that is chosen; arrow keys go on from there
   const line = (item, place, now, stop) => el("tr", { class: "row" + (options.isChosen && options.isChosen(item) ? " open" : ""), title: options.hint ? options.hint(item) : null, "aria-rowindex": place + 2, "data-place": place, tabindex: options.pick ? (place === stop ? 0 : -1) : null },

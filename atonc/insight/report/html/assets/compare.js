@@ -30,15 +30,14 @@
   // ------------------------------------------------------------ head and figures
   const same = A.model === B.model;
   $("head").append(el("h1", {}, same ? A.model : `${A.model} and ${B.model}`), ...D.sides.map((side, k) => el("p", { class: "sub" }, key(SIDE[k], LETTERS[k]), `${side.tool}${side.board ? " for " + side.board : ""}${same ? "" : ": " + side.model}; NPU ${side.npu_mhz} MHz, CPU ${side.cpu_mhz} MHz; ${side.basis}`)),
-    el("div", { class: "tiles" }, ...D.sides.map((side, k) => el("div", { class: "tile" }, el("b", { style: `color:${SIDE[k]}` }, milliseconds(side.latency_ms)), el("span", {}, `${LETTERS[k]}, ${side.basis}${side.basis === "predicted" ? ` (${milliseconds(side.low_ms)} to ${milliseconds(side.high_ms)})` : ""}`))),
-      el("div", { class: "tile" }, el("b", {}, A.latency_ms ? (B.latency_ms / A.latency_ms).toFixed(3) : "\u2013"), el("span", {}, "latency, B / A")),
-      el("div", { class: "tile" }, el("b", {}, String(D.pairs.length)), el("span", {}, `groups of layers, by ${D.paired_by}`))));
-  const [titles, ...figures] = D.figures, cells = (kind, row) => el("tr", {}, ...row.map((cell, k) => el(kind, { class: k ? "number" : "" }, cell)));
-  $("figure-table").tHead.append(cells("th", titles));
-  $("figure-table").tBodies[0].append(...figures.map(row => cells("td", row)),
-    ...D.outputs.map(([a, b, cosine, exact, close, largest]) => el("tr", {}, el("td", { class: "name" }, "output ", name(a, 50)), el("td", { class: "number", colspan: titles.length - 1 }, `cosine ${cosine.toFixed(6)}, exact ${exact.toFixed(2)} %, within one step ${close.toFixed(2)} %, largest ${number(largest)}`))));
+    el("div", { class: "tiles" }, ...D.sides.map((side, k) => tile("latency", milliseconds(side.latency_ms), `${LETTERS[k]}, ${side.basis}${side.basis === "predicted" ? `, error bounds ${milliseconds(side.low_ms)} to ${milliseconds(side.high_ms)}` : ""}`)),
+      tile("B / A", A.latency_ms ? (B.latency_ms / A.latency_ms).toFixed(3) : "\u2013", "latency"), tile("pairs", String(D.pairs.length), `groups of layers that do the same work, by ${D.paired_by}`)));
+  const [titles, ...figures] = D.figures, cells = row => el("tr", {}, ...row.map((cell, k) => el("td", { class: k ? "number" : "" }, cell)));
+  $("figure-table").tHead.append(heads(["figure", ...titles.slice(1)], k => k));
+  $("figure-table").tBodies[0].append(...figures.map(cells),
+    ...D.outputs.map(([a, cosine, exact, close, largest]) => el("tr", {}, el("td", { class: "name" }, "output ", name(a, 50)), el("td", { class: "number", colspan: titles.length - 1 }, `cosine ${cosine.toFixed(6)}, exact ${exact.toFixed(2)} %, within one step ${close.toFixed(2)} %, largest difference ${largest}`))));
   $("alerts").append(...D.warnings.map(text => el("p", {}, text)));
-  $("differ-table").tHead.append(el("tr", {}, ...["", "A", "B"].map(t => el("th", {}, t))));
+  $("differ-table").tHead.append(heads(["option", "A", "B"], () => false));
   $("differ-table").tBodies[0].append(...D.differ.map(([what, a, b]) => el("tr", {}, el("td", {}, what), ...[a, b].map(value => el("td", { class: "name" }, name(value, 160))))));
   $("differ-none").hidden = D.differ.length > 0;
   $("notes").append(...D.says.map(text => el("li", {}, text)), ...D.sides.flatMap((side, k) => side.notes.map(text => el("li", {}, `${LETTERS[k]}: ${text}`))));
@@ -121,7 +120,7 @@
     picture.append(svg("clipPath", { id: "live" }, svg("rect", { x: LEFT, y: 0, width: width - LEFT - RIGHT, height: TOP })), inside);
     plot.replaceChildren(picture);
   }
-  $("memory-legend").append(...LETTERS.map((letter, k) => key(SIDE[k], `${letter}: peak ${bytes(Math.max(0, ...lives[k]))}`)));
+  $("memory-legend").append(...LETTERS.map((letter, k) => key(SIDE[k], `${letter}: peak ${bytes(Math.max(0, ...lives[k]))}`, `most bytes that live at the same time in ${letter}`)));
   const redraw = later(draw), redrawMemory = later(drawMemory);
 
   // ------------------------------------------------------------ the pairs
@@ -135,7 +134,7 @@
     { id: "on", title: "on", value: r => places(r).join(), cell: r => el("span", {}, ...places(r).map(badge)), text: r => places(r).join(" "), width: 56, from: 800 },
     { id: "a-ms", title: "A ms", value: r => r.ms[0], cell: r => r.sides[0].length ? r.ms[0].toFixed(4) : "", kind: "number", width: 72, from: 0 },
     { id: "b-ms", title: "B ms", value: r => r.ms[1], cell: r => r.sides[1].length ? r.ms[1].toFixed(4) : "", kind: "number", width: 72, from: 0 },
-    { id: "delta", title: "B \u2212 A", value: r => r.delta, cell: r => el("span", { class: "delta", style: `--left:${r.delta < 0 ? 50 - 50 * -r.delta / worst : 50}%;--right:${r.delta > 0 ? 50 + 50 * r.delta / worst : 50}%;--paint:${r.delta > 0 ? SIDE[1] : SIDE[0]}` }, (r.delta > 0 ? "+" : r.delta < 0 ? "\u2212" : "") + Math.abs(r.delta).toFixed(4)), text: r => r.delta.toFixed(6), kind: "number", width: 110, from: 640 },
+    { id: "delta", title: "B - A", value: r => r.delta, cell: r => el("span", { class: "delta", style: `--left:${r.delta < 0 ? 50 - 50 * -r.delta / worst : 50}%;--right:${r.delta > 0 ? 50 + 50 * r.delta / worst : 50}%;--paint:${r.delta > 0 ? SIDE[1] : SIDE[0]}` }, (r.delta > 0 ? "+" : r.delta < 0 ? "\u2212" : "") + Math.abs(r.delta).toFixed(4)), text: r => r.delta.toFixed(6), kind: "number", width: 110, from: 640 },
     { id: "ratio", title: "B / A", value: r => times(r) ?? -1, cell: r => times(r) === null ? "" : times(r).toFixed(2), text: r => times(r) === null ? "" : times(r).toFixed(4), kind: "number", width: 60, from: 0 },
   ];
   function cell(row, k) {
@@ -169,12 +168,12 @@
     const lead = mayor(row.layers[0]) || mayor(row.layers[1]);
     $("detail-title").textContent = lead.label;
     $("detail-name").textContent = `${milliseconds(row.ms[0])} in A, ${milliseconds(row.ms[1])} in B${times(row) ? `: ${times(row).toFixed(2)} times` : ""}`;
-    $("detail-body").replaceChildren(...row.layers.flatMap((own, k) => [el("h3", {}, key(SIDE[k], `${LETTERS[k]}, ${D.sides[k].tool}`)), ...(own.length ? own.map(facts) : [el("p", { class: "hint" }, "No layer of this build does this work by itself.")])]));
+    $("detail-body").replaceChildren(...row.layers.flatMap((own, k) => [el("h3", {}, key(SIDE[k], `${LETTERS[k]}, ${D.sides[k].tool}`, meaning(LETTERS[k]))), ...(own.length ? own.map(facts) : [el("p", { class: "hint" }, "No layer of this build does this work by itself.")])]));
     $("detail-body").scrollTop = 0;
     if (from === "table") { $("detail").classList.add("open"); $("detail-toggle").setAttribute("aria-expanded", true); }
   }
   const facts = layer => el("div", { class: "rule" }, el("b", {}, layer.label, " ", badge(layer.on)), pairs([["layer", name(layer.name)], ["shape", shapeText(layer.shape)], ["epochs", layer.epochs.length > 4 ? `${layer.epochs[0]} to ${layer.epochs[layer.epochs.length - 1]}` : layer.epochs.join(", ")], ["time", milliseconds(layer.ms)],
-    ...layer.figures, ["bound by", layer.bound || "nothing"], ...layer.rules.map(([id, seen]) => [id, seen])].filter(r => r[1] !== "")));
+    ...layer.figures, ["bottleneck", bottleneck(layer.bound) || "none"], ...layer.rules.map(([id, seen]) => [id, seen])].filter(r => r[1] !== "")));
   $("detail-toggle").addEventListener("click", () => $("detail-toggle").setAttribute("aria-expanded", $("detail").classList.toggle("open")));
 
   addEventListener("resize", () => { redraw(); redrawMemory(); });

@@ -47,11 +47,12 @@ function show(from, to) {
 const onShow = watcher => watchers.push(watcher);
 const stepAt = ms => { let low = 0, high = D.steps.length - 1; while (low < high) { const m = (low + high + 1) >> 1; if (starts[m] <= ms) low = m; else high = m - 1; } return low; };
 
+const elements = layer => layer.weights.reduce((sum, w) => sum + w.shape.reduce((a, b) => a * b, 1), 0);
 const share = layer => layer.milliseconds / (D.totals.latency_ms || 1);
 const epochText = layer => !layer.epochs.length ? "" : layer.epochs.length === 1 ? String(layer.epochs[0]) : `${layer.epochs[0]}\u2013${layer.epochs[layer.epochs.length - 1]}`;
 function stepText(step) {
   return `${step.n}  ${short(step.title, 90)}\n${step.on.toUpperCase()}, ${format(step.cycles)} cycles, ${step.ms.toFixed(3)} ms, ` +
-    `${percent(step.ms / (D.totals.latency_ms || 1))}\nbound by ${step.bound || "nothing"}${step.known ? "" : " (a guess)"}${step.chains.map(chain => "\n" + short(chain, 90)).join("")}`;
+    `${percent(step.ms / (D.totals.latency_ms || 1))}\nbottleneck: ${step.bound ? bottleneck(step.bound) : "none"}${step.known ? "" : " (rough estimate)"}${step.chains.map(chain => "\n" + short(chain, 90)).join("")}`;
 }
 
 // buffers, one for every memory, and the bytes that live in each step

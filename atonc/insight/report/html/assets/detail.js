@@ -8,18 +8,18 @@
   const tensorText = t => [shapeText(t.shape), t.type].filter(Boolean).join(" ") + (quantised(t) ? `; ${quantised(t)}` : "");
 
   function layerFacts(layer) {
-    const rows = [["runs on", layer.on === "none" ? "nothing: the data stays where it is" : layer.on.toUpperCase()]];
+    const rows = D.pending ? [] : [["runs on", layer.on === "none" ? "nothing: the data stays where it is" : layer.on.toUpperCase()]];
     if (layer.epochs.length) rows.push(["time", `${milliseconds(layer.milliseconds)}, ${percent(share(layer))} of the whole; ${format(layer.cycles)} cycles`]);
     const board = measuredOf(layer);
     if (board !== null) rows.push(["measured", `${milliseconds(board)}, ${(board / layer.milliseconds).toFixed(2)} of the prediction`]);
-    if (layer.times_limit) rows.push(["limit", `${layer.times_limit.toFixed(2)} times its practical bound of ${format(layer.practical_cycles)} cycles, which ${layer.limited_by} sets; ${format(layer.absolute_cycles)} at the absolute bound`]);
-    if (layer.macs) rows.push(["multiplications", `${format(layer.macs)}, ${layer.macs_per_cycle.toFixed(1)} per cycle`]);
+    if (layer.times_limit) rows.push(["minimum", `${layer.times_limit.toFixed(2)}x its attainable minimum of ${format(layer.practical_cycles)} cycles, limited by ${layer.limited_by}; theoretical minimum ${format(layer.absolute_cycles)} cycles`]);
+    if (layer.macs) rows.push(["multiplications", `${format(layer.macs)}${layer.cycles ? `, ${layer.macs_per_cycle.toFixed(1)} per cycle` : ""}`]);
     const tensor = (t, more = "") => el("span", {}, `${tensorText(t)}${more}`, el("small", {}, name(t.name)));
-    layer.inputs.forEach((t, i) => rows.push([i ? "" : "takes", tensor(D.tensors[t])]));
-    layer.outputs.forEach((t, i) => rows.push([i ? "" : "gives", tensor(D.tensors[t])]));
+    layer.inputs.forEach((t, i) => rows.push([i ? "" : "input", tensor(D.tensors[t])]));
+    layer.outputs.forEach((t, i) => rows.push([i ? "" : "output", tensor(D.tensors[t])]));
     for (const [i, w] of layer.weights.entries()) rows.push([i ? "" : "weights", tensor(w, range(w))], ...(w.spread ? [["", spread(w)]] : []));
     for (const [title, value] of Object.entries(layer.attributes)) rows.push([title.replaceAll("_", " "), value]);
-    if (layer.error) rows.push(["error", `${layer.error[1].toFixed(2)} % of the codes differ from exact arithmetic, by at most ${layer.error[0]} (limit ${layer.error[2]})`]);
+    if (layer.error) rows.push(["error", `${layer.error[1].toFixed(2)} % of the values differ from exact arithmetic, max error ${layer.error[0]} LSB (limit ${layer.error[2]})`]);
     if (layer.nodes.length > 1) rows.push(["made of", name(layer.nodes.join("; "), 400)]);
     return pairs(rows);
   }
@@ -39,7 +39,7 @@
   }
 
   function stepFacts(step) {
-    const rows = [["epoch", name(`${step.n}: ${step.title}`, 160)], ["cycles", `${format(step.cycles)} (${step.ms.toFixed(4)} ms)${step.known ? "" : ", a guess"}`], ["bound by", step.bound || "nothing"]];
+    const rows = [["epoch", name(`${step.n}: ${step.title}`, 160)], ["cycles", `${format(step.cycles)} (${step.ms.toFixed(4)} ms)${step.known ? "" : ", a rough estimate"}`], ["bottleneck", step.bound ? bottleneck(step.bound) : "none"]];
     if (step.st) rows.push(["ST's estimate", format(step.st) + " cycles"]);
     if (step.bytes) rows.push(["bytes moved", bytes(step.bytes)]);
     if (step.chains.length) rows.push(["chain", step.chains.join("; ")]);
@@ -51,7 +51,7 @@
 
   function wiring(step) {
     const names = Object.keys(step.units);
-    if (!names.length) return el("p", { class: "hint" }, step.on === "npu" ? "Which units it uses is not in the files." : "The processor computes this step: no units are wired.");
+    if (!names.length) return el("p", { class: "hint" }, step.on === "npu" ? "Which units it uses is not in the files." : "The CPU computes this step: no units are wired.");
     if (!step.links.length) return pairs(names.map(unit => [name(unit), step.units[unit]]));  // listed, but how they are wired is not told
     // rows by the longest way from a reader; rings are cut where they close
     const depth = new Map(names.map(n => [n, 0]));
@@ -91,9 +91,9 @@
 
   onSelect(() => {
     const step = D.steps[selected], layer = D.layers[chosen], own = layer && layer.epochs.length;
-    $("detail-title").replaceChildren(layer ? layer.label : `epoch ${step.n}`, " ", layer ? badge(layer.on) : "");
+    $("detail-title").replaceChildren(layer ? layer.label : `epoch ${step.n}`, " ", layer && !D.pending ? badge(layer.on) : "");
     $("detail-name").replaceChildren(name(layer ? layer.name : step.title));
-    $("said").textContent = layer ? `${layer.label} ${layer.name}, ${layer.on === "none" ? "costs nothing" : `${layer.on.toUpperCase()}, ${milliseconds(layer.milliseconds)}`}` : `epoch ${step.n}`;
+    $("said").textContent = layer ? `${layer.label} ${layer.name}, ${D.pending ? "not compiled yet" : layer.on === "none" ? "costs nothing" : `${layer.on.toUpperCase()}, ${milliseconds(layer.milliseconds)}`}` : `epoch ${step.n}`;
     $("detail-body").replaceChildren(...[layer ? layerFacts(layer) : null, ...(layer ? reasons(layer) : []),
       ...(own || !layer ? [el("h3", {}, "In the machine"), layer ? stepper(layer) : null, stepFacts(step), wiring(step)] : [])].filter(Boolean));
     $("detail-body").scrollTop = 0;
@@ -110,8 +110,8 @@ function openDetail() {
 }
 
 function reasons(layer) {
-  if (!layer.decisions.length) return [el("p", { class: "hint" }, layer.on === "none" ? "Costs nothing: the data stays where it is." : "Nothing special.")];
+  if (!layer.decisions.length) return D.pending ? [] : [el("p", { class: "hint" }, layer.on === "none" ? "Costs nothing: the data stays where it is." : "Nothing special.")];
   return layer.decisions.map(d => el("div", { class: "rule" }, el("b", {}, `${d.rule}: ${D.rules[d.rule]}`), el("p", {}, `Seen: ${d.seen}. Limit: ${d.limit}.`),
-    !d.remedy ? null : el("p", {}, `What to do: ${d.remedy}.${d.price && d.price.tried ? ` Tried: ${format(d.price.cycles)} cycles and ${bytesGain(d.price.bytes)} gained (${d.price.how}).` : ""}`)));
+    !d.remedy ? null : el("p", {}, ...coded(`Action: ${d.remedy}.${d.price && d.price.tried ? ` Tried: ${format(d.price.cycles)} cycles and ${bytesGain(d.price.bytes)} gained (${d.price.how}).` : ""}`))));
 }
 const bytesGain = n => (n < 0 ? "\u2212" : "") + bytes(Math.abs(n));

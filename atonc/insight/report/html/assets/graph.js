@@ -4,15 +4,15 @@
   const boxOf = new Map(G.boxes.map((b, i) => [b[3], i]));
   const firstPoint = 3;  // of an edge: upper box, lower box, tensor, then the line
   const view = { scale: 1, x: 0, y: 0, width: 0, height: 0 };  // a point p of the graph is at p * scale + (x, y)
-  let ink = {}, paints = [], matches = null, mode = "place", fitted = false;
+  let ink = {}, paints = [], matches = null, mode = D.pending ? "weights" : "place", fitted = false;
 
   // ------------------------------------------------------------ what boxes say
   const cut = (text, width, size) => short(text, Math.max(4, Math.floor((width - 14) / size)));
   const words = G.boxes.map(([, , width, what]) => {
-    if (what < 0) { const t = D.tensors[-1 - what]; return [D.inputs.includes(-1 - what) ? "input" : "output", cut(t.name, width, 6.1), `${shapeText(t.shape)} ${t.type}`]; }
+    if (what < 0) { const t = D.tensors[-1 - what]; return [D.inputs.includes(-1 - what) ? "input" : "output", cut(t.name, width, 6.1), cut(`${shapeText(t.shape)} ${t.type}`, width, 5.8)]; }
     const layer = D.layers[what], [kernel, bias] = layer.weights, also = layer.attributes.activation ? ` + ${layer.attributes.activation}` : "";
     const held = kernel ? [`W ${shapeText(kernel.shape)}${bias ? `  B ${shapeText(bias.shape)}` : ""}`] : [];
-    return [cut(layer.label + also, width, 6.9), cut(layer.name, width, 6.1), ...held.map(text => cut(text, width, 5.8)), layer.epochs.length ? `${milliseconds(layer.milliseconds)}  ${percent(share(layer))}` : "costs nothing"];
+    return [cut(layer.label + also, width, 6.9), cut(layer.name, width, 6.1), ...held.map(text => cut(text, width, 5.8)), D.pending ? cut(`${shapeText(layer.shape)} ${D.tensors[layer.outputs[0]].type}`, width, 5.8) : layer.epochs.length ? `${milliseconds(layer.milliseconds)}  ${percent(share(layer))}` : "costs nothing"];
   });
   const far = G.boxes.map(([, , width, what], i) => short(what < 0 ? words[i][0] : D.layers[what].label.replace("depthwise conv", "dw conv"), Math.max(4, Math.floor((width - 8) / 11))));
   const edgeWords = G.edges.map(edge => shapeText(D.tensors[edge[2]].shape));
@@ -21,16 +21,16 @@
   const reach = G.edges.map(edge => [edge[firstPoint + 1], edge[edge.length - 1]]);  // top and bottom
 
   // ------------------------------------------------------------ colours
-  const weightsOf = layer => D.buffers.reduce((sum, b) => b.kind === "constant" && b.layer === layer.name ? sum + b.size : sum, 0);
+  const weightsOf = layer => D.pending ? elements(layer) : D.buffers.reduce((sum, b) => b.kind === "constant" && b.layer === layer.name ? sum + b.size : sum, 0);
   const liveOf = layer => Math.max(0, ...layer.epochs.map(n => live[byNumber.get(n)] || 0));
-  const MODES = {
+  const MODES = D.pending ? { weights: { title: "weights", value: weightsOf, text: n => `${format(n)} values` } } : {
     place: { title: "where it runs" },
-    bound: { title: "what bounds it" },
+    bound: { title: "bottleneck" },
     time: { title: "time", value: l => l.milliseconds, text: milliseconds },
     memory: { title: "live memory", value: liveOf, text: bytes },
     weights: { title: "weights", value: weightsOf, text: bytes },
   };
-  if (D.layers.some(l => l.error)) MODES.error = { title: "error", value: l => l.error ? l.error[1] : 0, text: v => `${v.toFixed(v < 1 ? 2 : 1)} % of the codes differ` };
+  if (D.layers.some(l => l.error)) MODES.error = { title: "error", value: l => l.error ? l.error[1] : 0, text: v => `${v.toFixed(v < 1 ? 2 : 1)} % of the values differ` };
   const RAMP = [[255, 247, 214], [254, 204, 92], [253, 141, 60], [227, 26, 28], [110, 0, 38]];
   function ramp(share) {
     const at = Math.max(0, Math.min(1, share)) * (RAMP.length - 1), low = Math.min(RAMP.length - 2, Math.floor(at)), part = at - low;
@@ -45,9 +45,9 @@
       const part = most ? Math.sqrt(values[what] / most) : 0;
       return [ramp(part), part > 0.62 ? "#fff" : "#10131a"];
     });
-    if (value) legend.replaceChildren(el("span", { class: "ramp" }), el("span", { class: "key" }, `none to ${text(most)}`));
+    if (value) legend.replaceChildren(el("span", { class: "ramp" }), key("none", `none to ${text(most)}`, `colour by ${MODES[mode].title}, from none to the largest of all layers`));
     else legend.replaceChildren(...[...new Set(D.layers.map(l => mode === "place" ? l.on : l.on === "npu" ? labelKey(Object.keys(l.bound_by)[0]) : l.on === "none" ? "none" : "cpu"))]
-      .map(name => mode === "place" ? key(PLACES[name] || PLACES.none, name === "none" ? "costs nothing" : name.toUpperCase()) : key(COLOURS[name], name)));
+      .map(name => key(mode === "place" ? PLACES[name] || PLACES.none : COLOURS[name], place(name))));
     host.dataset.mode = mode;
     drawMap();
   }
@@ -270,8 +270,8 @@
     const what = G.boxes[i][3];
     if (what < 0) { const t = D.tensors[-1 - what]; return `${t.name}\n${shapeText(t.shape)} ${t.type}${t.scale ? `, scale ${number(t.scale)}, zero point ${t.zero}` : ""}`; }
     const l = D.layers[what];
-    return `${l.label}: ${short(l.name, 80)}\n${shapeText(l.shape)}\n${l.on === "none" ? "costs nothing" : `${l.on.toUpperCase()}, ${milliseconds(l.milliseconds)}, ${percent(share(l))}, ${format(l.cycles)} cycles`}` +
-      (l.macs ? `, ${l.macs_per_cycle.toFixed(1)} MAC/cycle` : "") + (l.error ? `\n${l.error[1].toFixed(2)} % of the codes differ, by at most ${l.error[0]}` : "");
+    return `${l.label}: ${short(l.name, 80)}\n${shapeText(l.shape)}\n${D.pending ? l.weights.map(w => `weights ${shapeText(w.shape)} ${w.type}`).join("\n") : l.on === "none" ? "costs nothing" : `${l.on.toUpperCase()}, ${milliseconds(l.milliseconds)}, ${percent(share(l))}, ${format(l.cycles)} cycles`}` +
+      (l.macs ? `, ${l.macs_per_cycle.toFixed(1)} MAC/cycle` : "") + (l.error ? `\n${l.error[1].toFixed(2)} % of the values differ from exact arithmetic, max error ${l.error[0]} LSB` : "");
   }
 
   // ------------------------------------------------------------ search

@@ -118,6 +118,7 @@
   function listWeights() {
     const sums = new Map();
     for (const b of D.buffers) if (b.kind === "constant") { const known = sums.get(b.layer) || { size: 0, pools: new Set() }; known.size += b.size; known.pools.add(b.pool); sums.set(b.layer, known); }
+    if (D.totals.code_constants) sums.set("CPU layers", { size: D.totals.code_constants, pools: new Set(["the C file"]) });
     if (!sums.size) return;
     const rows = [...sums].sort((a, b) => b[1].size - a[1].size), all = rows.reduce((sum, r) => sum + r[1].size, 0);
     const line = ([owner, { size, pools }]) => el("tr", { class: "row", onclick: () => layerOf.has(owner) && selectLayer(layerOf.get(owner), "memory") }, el("td", { class: "name" }, layerOf.has(owner) ? el("b", {}, D.layers[layerOf.get(owner)].label + " ") : "", owner ? name(owner, 60) : "not told"),
@@ -125,7 +126,7 @@
     $("memory-weights").replaceChildren(el("summary", {}, `Weights by layer: ${bytes(all)} in ${rows.length} ${rows.length === 1 ? "layer" : "layers"}`), el("div", { class: "scroll low" }, el("table", {}, el("tbody", {}, ...rows.map(line)))));
   }
 
-  function draw() { drawLive(); drawPools(); }
+  function draw() { if (count) { drawLive(); drawPools(); } }
   const switched = (text, act) => { const button = el("button", { "aria-pressed": "false", onclick: () => { button.setAttribute("aria-pressed", act()); draw(); } }, text); return button; };
   $("memory-tools").append(switched("Show weights", () => (constants = !constants)), switched("Same width for every epoch", () => (even = !even)));
   for (const kind of new Set(D.buffers.map(b => b.kind))) $("memory-tools").append(key(KIND_COLOURS[kind] || "#999", kind));

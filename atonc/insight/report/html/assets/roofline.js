@@ -8,7 +8,7 @@
 
   function draw() {
     const seen = dots.filter(d => d.at[by] > 0);
-    $("roofline-legend").replaceChildren(key("#d55e00", "roof of the convolvers"), key(ROOFS[by].paint, `roof of ${ROOFS[by].title}: ${+ROOFS[by].rate.toPrecision(3)} bytes a cycle`));
+    $("roofline-legend").replaceChildren(key("#d55e00", "roof of the convolvers"), key(ROOFS[by].paint, `roof of ${ROOFS[by].title}: ${+ROOFS[by].rate.toPrecision(3)} bytes per cycle`, meaning(`roof of ${ROOFS[by].title}`)));
     for (const name of Object.keys(ROOFS)) $(`roof-${name}`).setAttribute("aria-pressed", name === by);
     if (!seen.length) { host.textContent = dots.length ? "No layer of the NPU reads weights from flash." : "No layer multiplies on the NPU."; return; }
     const width = host.clientWidth || 500, right = width - 12, bottom = HEIGHT - BOTTOM, all = seen.map(d => d.at[by]);
@@ -20,12 +20,12 @@
     axes(picture, { left: EDGE, top: TOP, right, bottom }, { at: x, ticks: decades(lowX, highX), text: plain, title: by === "bus" ? "multiplications per byte over the bus" : "multiplications per byte of weights from flash" }, { at: y, ticks: decades(lowY, highY), text: plain, title: "multiplications per cycle" });
     picture.append(svg("clipPath", { id: "roof" }, svg("rect", { x: EDGE, y: TOP, width: right - EDGE, height: bottom - TOP })));
     const { rate, paint, title } = ROOFS[by], corner = Math.min(highX, PEAK / rate), from = Math.max(lowX, lowY / rate);
-    if (from < corner) picture.append(tip(svg("path", { d: `M${x(from)} ${y(from * rate)}L${x(corner)} ${y(corner * rate)}`, fill: "none", stroke: paint, "stroke-width": 2.4, "clip-path": "url(#roof)" }), `${title}: ${rate} bytes a cycle`));
+    if (from < corner) picture.append(tip(svg("path", { d: `M${x(from)} ${y(from * rate)}L${x(corner)} ${y(corner * rate)}`, fill: "none", stroke: paint, "stroke-width": 2.4, "clip-path": "url(#roof)" }), `${title}: ${rate} bytes per cycle`));
     picture.append(svg("line", { x1: EDGE, x2: right, y1: y(PEAK), y2: y(PEAK), stroke: "#d55e00", "stroke-width": 2 }), svg("text", { x: right - 4, y: y(PEAK) - 5, "text-anchor": "end" }, `${PEAK} MAC/cycle: all convolvers`));
     const most = Math.max(...seen.map(d => d.layer.cycles)), current = chosen >= 0 ? D.layers[chosen].name : "";
     for (const { layer, at, y: b } of seen) {
       const mark = svg("circle", { cx: x(at[by]), cy: y(b), r: 3 + 9 * Math.sqrt(layer.cycles / most), fill: COLOURS[labelKey(Object.keys(layer.bound_by)[0])], opacity: 0.75, class: "mark" + (layer.name === current ? " chosen" : ""), onclick: () => selectLayer(layerOf.get(layer.name), "roofline") });
-      picture.append(tip(mark, `${layer.label}: ${short(layer.name, 80)}\n${b.toFixed(1)} MAC/cycle, ${at[by].toFixed(1)} MAC/byte, ${format(layer.cycles)} cycles, bound by ${Object.keys(layer.bound_by)[0] || "nothing"}`));
+      picture.append(tip(mark, `${layer.label}: ${short(layer.name, 80)}\n${b.toFixed(1)} MAC/cycle, ${at[by].toFixed(1)} MAC/byte, ${format(layer.cycles)} cycles, bottleneck ${bottleneck(Object.keys(layer.bound_by)[0] || "none")}`));
     }
     host.replaceChildren(picture);
   }

@@ -4,12 +4,12 @@
   const busy = rows.some(r => "busy_ms" in r.figures), TIME = busy ? "busy" : "latency", what = busy ? "application" : "model";  // applications: time of every second
   const models = [...new Set(rows.map(r => r.model))], paints = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#b8860b", "#7f7f7f"], paint = m => paints[models.indexOf(m) % paints.length];
   $("head").append(el("h1", {}, name(D.sweep, 160)), el("p", { class: "sub" }, `${D.rows.length} ${D.rows.length === 1 ? "row" : "rows"}, ${rows.length} with figures; times are predicted, not measured on a board`));
-  const band = r => `${milliseconds(r.figures[TIME + "_low_ms"])} to ${milliseconds(r.figures[TIME + "_high_ms"])}`;
+  const band = r => r.figures[TIME + "_low_ms"] === undefined ? "" : `${milliseconds(r.figures[TIME + "_low_ms"])} to ${milliseconds(r.figures[TIME + "_high_ms"])}`;
   const x = r => r.figures[TIME + "_ms"], y = r => byAccuracy ? r.figures.outputs_db : r.figures.ram_bytes / 1024;
   const yText = v => byAccuracy ? v.toFixed(1) + "\u00a0dB" : bytes(1024 * v);
   const hidden = new Set();  // models whose dots are not shown
   $("front-hint").textContent = `Filled dots: no other row of the same ${what} is better in time, RAM${byAccuracy ? " or accuracy" : ""} and as good in the rest; a line joins them. Click ${busy ? "an application" : "a model"} to hide it.`;
-  $("front-legend").append(...models.map(m => el("button", { "aria-pressed": "false", onclick: event => { if (!hidden.delete(m)) hidden.add(m); event.currentTarget.setAttribute("aria-pressed", hidden.has(m)); draw(); } }, key(paint(m), m))));
+  $("front-legend").append(...models.map(m => el("button", { "aria-pressed": "false", onclick: event => { if (!hidden.delete(m)) hidden.add(m); event.currentTarget.setAttribute("aria-pressed", hidden.has(m)); draw(); } }, key(paint(m), m, `rows of ${m}; click to hide or show them`))));
 
   function span(values) {
     const low = Math.min(...values), high = Math.max(...values), room = 0.08 * (high - low) || 0.1 * Math.abs(high) || 1;
@@ -36,12 +36,12 @@
   const times = v => v.toFixed(2), columns = [
     { id: "row", title: "row", value: r => r.label, cell: r => rows.length > WHOLE ? r.label : name(r.label, 400), kind: "name", width: innerWidth < 700 ? 118 : 260, from: 0 },
     figure(TIME + "_ms", busy ? "of a second" : "latency", milliseconds, busy ? 112 : 92, 0),
-    { id: "band", title: "may be", value: r => r.figures[TIME + "_high_ms"], cell: band, kind: "number", width: 176, from: 1500 },
+    { id: "band", title: "error bounds", value: r => r.figures[TIME + "_high_ms"], cell: band, kind: "number", width: 176, from: 1500 },
     ...(busy ? [figure("npu_load", "NPU", percent, 80, 800), figure("flash_load", "flash read", percent, 104, 800)] : [figure("cpu_ms", "on the CPU", milliseconds, 110, 1000)]),
     figure("ram_bytes", "RAM", bytes, 96, 0),
     ...(busy ? [figure("lower_bound_bytes", "no plan below", bytes, 126, 1000), figure("flash_bytes", "flash", bytes, 96, 800)] : [figure("weights_bytes", "weights", bytes, 96, 800), figure("spilled_bytes", "outside the chip", bytes, 144, 1500)]),
     figure("cpu_layers", "CPU layers", String, 108, 1000),
-    ...(busy ? [] : [figure("times_practical", "x practical bound", times, 150, 1000), figure("times_absolute", "x absolute bound", times, 150, NEVER)]),
+    ...(busy ? [] : [figure("times_practical", "x attainable minimum", times, 150, 1000), figure("times_absolute", "x theoretical minimum", times, 150, NEVER)]),
     ...(byAccuracy ? [figure("outputs_db", "accuracy", v => v.toFixed(1) + "\u00a0dB", 92, 0)] : []),
     { id: "front", title: "front", value: r => r.on_front ? 0 : 1, cell: r => r.on_front ? "\u2605" : "", text: r => +r.on_front, kind: "number", width: 64, from: 500 },
   ];
