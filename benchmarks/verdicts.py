@@ -32,7 +32,7 @@ ARGUMENTS = (COUNT.but(default=40, help="models"), MODEL_FILES, KEEP, FRESH, WRI
 PACKAGES = ("ai_edge_litert", "onnxruntime", "tflite_runtime", "tensorflow")
 MADE = ((8, 1.5, 0), (16, 2.0, 1), (24, 2.5, 0), (24, 2.5, 2), (40, 3.0, 3), (60, 4.0, 4))  # depth, gain, seed
 _BLOCK = f"import sys; sys.modules.update(dict.fromkeys({PACKAGES!r})); "
-_VALIDATE = "import sys; from atonc.doors.cli.cli import main; sys.exit(main(sys.argv[1:]))"
+_VALIDATE = "import sys; from atonc.doors.cli.cli import main; sys.exit(main({words!r}))"
 
 _PLANT = """
 import numpy as np
@@ -55,8 +55,8 @@ def judge(model: Path, planted: bool = False) -> Record:
 
 def _validated(model: Path, before: str, *more: str) -> Record:
     """`before`: what the process does first."""
-    words = [sys.executable, "-c", f"{before}\n{_VALIDATE}", "validate", str(model), "--json", *more]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    program = f"{before}\n{_VALIDATE.format(words=['validate', str(model), '--json', *more])}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     found = json.loads(done.stdout)
     if "error" in found:
         return {"exit_code": done.returncode, "verdict": "refused", "why": found["error"]["what"]}

@@ -173,7 +173,7 @@ def test_what_our_own_kernels_do_not_let_pass_others_decide(
     shown = argparse.Namespace(json=False, quiet=False)
     assert give(CommandReply("validate", document), shown) == code
     said = capsys.readouterr()
-    assert ("pip install 'atonc[reference]'" in said.err) == (code == CANNOT_JUDGE) == ("cannot judge" in said.out)
+    assert ("pip install ai-edge-litert" in said.err) == (code == CANNOT_JUDGE) == ("cannot judge" in said.out)
     assert document.line.startswith({0: "passed", 1: "failed", CANNOT_JUDGE: "cannot judge"}[code])
     assert ("failed" in said.out) == (code == 1)
     assert (b"<failure" in junit("validate", Path("m"), document.checks or ())) == (code == 1)

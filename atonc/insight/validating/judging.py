@@ -85,7 +85,6 @@ def distance(title: str, expected: Array, values: Array, unit: float) -> Distanc
     return Distance(title, measure(expected, values, unit), worst, tuple(squares.tolist()))
 
 
-INSTALL = "pip install 'atonc[reference]'"
 CLOSE_PERCENT = 99.0  # within one code; outputs that are nearly all zero have no direction to compare
 HOPELESS = 8.0  # times: kernels of one model are never so much further apart than our two ways to round it
 MARGIN = 1.25  # times the root mean square distance of the sibling that is furthest from the reference
@@ -177,6 +176,10 @@ def widest(output: OutputResult) -> float:
     return sibling.metrics.rmse if sibling is not None else 0.0
 
 
+def install(output: OutputResult) -> str:
+    return f"pip install {output.lacks.replace('_', '-')}"
+
+
 def complaints(found: Validation, min_cosine: float = MIN_COSINE) -> Iterator[str]:
     """A sentence for each reason to fail."""
     return (check.says for check in checks(found, min_cosine) if check.broken)
@@ -214,7 +217,8 @@ def checks(found: Validation, min_cosine: float = MIN_COSINE) -> Iterator[CheckR
         elif verdict == UNJUDGED:
             said = (
                 f"cannot judge output {output.name}: cosine {output.metrics.cos:.4f} is below {min_cosine}; only the "
-                f"model's own kernels tell whether that is their spread, and {output.lacks} is not installed: {INSTALL}"
+                f"model's own kernels tell whether that is their spread, and {output.lacks} is not installed: "
+                f"{install(output)}"
             )
         yield CheckResult(f"output {output.name}", verdict in (CLOSE, SPREAD), said, verdict == UNJUDGED)
 
