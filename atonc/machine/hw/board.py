@@ -102,7 +102,6 @@ class PoolSet:
 
 @dataclass(frozen=True)
 class Board:
-    __repr__ = brief
     name: str
     title: str
     machine_name: str
@@ -112,6 +111,7 @@ class Board:
     pool_sets: Mapping[str, PoolSet] = field(default_factory=dict)
     flash_loader: str = ""  # of STM32CubeProgrammer
     file: str = ""
+    __repr__ = brief
 
     @property
     def has_npu(self) -> bool:
