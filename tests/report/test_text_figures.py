@@ -149,3 +149,11 @@ def test_layers_without_a_partner_take_their_share() -> None:
     first, second = compare_text.pairing_lines(found)
     assert first == "3 of 4 layers of A have a partner; those without take 25.0 % of its time"
     assert second == "2 of 2 layers of B have a partner"
+
+
+def test_a_difference_stands_beside_its_scale() -> None:
+    assert parts.difference_text(61.99, 7700.0) == "61.99 (0.8 % of the output's range 7,700)"
+    assert parts.difference_text(0.003906, 0.9414) == "0.003906 (0.4 % of the output's range 0.9414)"
+    assert parts.difference_text(1e-4, 2.0) == "0.0001 (0.0050 % of the output's range 2)"
+    assert [parts.difference_text(one, None) for one in (1.0, 2.5)] == ["1 LSB", "2.5 LSB"], "stored integers"
+    assert parts.difference_text(0.25, 0.0) == "0.25 in real values", "a build that does not tell the range"

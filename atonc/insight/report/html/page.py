@@ -53,7 +53,7 @@ _FOOT = f"""{_TIP}
 
 
 def html_page(network: NetworkView) -> bytes:
-    """Of a model that is not compiled yet the page asks its server how far it is, and nothing else."""
+    """The page of a model that is not compiled yet asks its server how far it is; others ask for nothing."""
     page = _page("page.html", f"{network.model} on the Neural-ART NPU", _SCRIPTS, network_data(network))
     asking = f"{POLICY}; connect-src 'self'" if network.basis == UNBUILT else POLICY
     return page.replace(POLICY.encode(), asking.encode(), 1)
