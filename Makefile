@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 QUICK := tests/ops/test_functions_table.py tests/kernels/test_kernels_numbers.py tests/passes/test_passes_formats.py \
          tests/lower/test_function.py tests/lower/test_tables.py tests/frontends/test_onnx_attributes.py \
          tests/insight/test_operators.py tests/boards tests/docs/test_reference.py tests/test_import_direction.py \
-         tests/compiler/test_golden_figures.py
+         tests/compiler/test_golden_figures.py tests/report/test_columns.py tests/report/test_page_data.py
 
 help:
 	@echo 'make demo    compile the digits network, run it on the emulator, compare'

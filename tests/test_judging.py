@@ -64,7 +64,7 @@ def test_a_bad_layer_fails_whatever_the_outputs_are() -> None:
     good = Validation(1, "kernels", (), (output(1.0, 0.0),), (layer(1.0),), (ReadingCheck("t", "conv", "C", 1.0),))
     assert not list(judging.complaints(good))
     (sentence,) = judging.complaints(replace(good, layers=(layer(0.0), layer(1.5))))
-    assert "CONV_2D_3" in sentence and "1.5 codes" in sentence
+    assert "CONV_2D_3" in sentence and "1.5 LSB" in sentence
     assert len(list(judging.complaints(replace(good, layers=(layer(float("nan")),))))) == 1
     (sentence,) = judging.complaints(replace(good, reading=(ReadingCheck("t", "conv", "CONV_2D_7", 2.0),)))
     assert "CONV_2D_7" in sentence and "as we read it" in sentence

@@ -26,6 +26,9 @@ def _tool() -> ModuleType:
     return module
 
 
+sys.path.append(str(ROOT / "tools"))  # one tool imports the other
+from mistakes import random_mistakes  # noqa: E402
+
 mutants = _tool()
 LISTED = mutants.listed()
 SAMPLE = [one for one in LISTED if one.sample]
@@ -81,3 +84,59 @@ def test_a_test_that_always_fails_tells_nothing() -> None:
 
     said = [mutants.Outcome(name, True, f"tests/x.py::{name}", "near") for name in ("always", "once")]
     assert [one.found for one in mutants.confirmed(said, Broken())] == [False, True]
+
+
+SOURCE = '''"""Has 1 < 2 in its text."""
+from typing import Literal
+
+TUNED = 77
+
+
+def clipped(value: int, low: Literal[5] = 6, *rest: int) -> int:
+    """Not 8 < 9."""
+    assert value < 10
+    if not value < low and value // 11 <= max(low, 12):
+        raise ValueError(f"{value + 13} < 14")
+    return swapped(value, low)[15:] + low - 1600
+
+
+class Point:
+    def __repr__(self) -> str:
+        return "x" * 18
+'''
+
+
+@pytest.fixture()
+def made_up(tmp_path: Path) -> Path:
+    for name, text in (
+        ("atonc/machine/clip/sides.py", SOURCE),
+        ("tests/clip/test_sides.py", "from atonc.machine.clip.sides import clipped"),
+        ("tests/clip/test_other.py", "import json"),
+        ("tests/far/test_far.py", "import json"),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_rules_make_mistakes_where_something_is_computed(made_up: Path) -> None:
+    made = [one for seed in range(60) for one in mutants.made(seed, 3, "", made_up)]
+    told = {(one.old, one.new) for one in made}
+    assert {
+        ("6", "7"), ("6", "5"), ("value < low", "(value <= low)"), ("not value < low", "(value < low)"),
+        ("max(low, 12)", "min(low, 12)"), ("value // 11", "(-(-value // 11))"),
+        ("swapped(value, low)", "swapped(low, value)"), ('raise ValueError(f"{value + 13} < 14")', "pass"),
+        ("swapped(value, low)[15:]", "swapped(value, low)[15 + 1:]"), ("1600", "1599"),
+        ("swapped(value, low)[15:] + low", "(swapped(value, low)[15:] - low)"),
+    } <= told  # fmt: skip
+    assert not {old for old, _ in told} & {"1", "2", "5", "8", "9", "10", "13", "14", "18", "77"}
+    for one in made:
+        assert one.tests[0] == "tests/clip/test_sides.py" and one.tests[1:] == ("tests/clip/test_other.py",)
+        compile(one.planted(made_up), one.file, "exec")
+
+
+def test_a_seed_stands_for_its_mistakes() -> None:
+    area = "atonc/compiler/lower/pool"
+    first, again, other = (random_mistakes(ROOT, seed, 5, area) for seed in (7, 7, 8))
+    assert first == again != other and len({one.name for one in first}) == 5
+    assert all(one.file.startswith(area) and one.old in (ROOT / one.file).read_text() for one in first)

@@ -3,6 +3,8 @@ to have none."""
 
 from __future__ import annotations
 
+import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,38 +12,21 @@ import pytest
 
 from atonc.compiler.compile.pipeline import compile_file
 from atonc.compiler.frontends.read import read
+from atonc.compiler.ir import Graph, Tensor
 from atonc.compiler.request.options import Options
+from atonc.compiler.verify.verify import LayerCheck
 from atonc.doors.cli.cli import main
-from atonc.insight.report import compile_text
+from atonc.doors.verbs.reply import CommandReply, give, junit
+from atonc.insight.report import compile_text, validate_text
 from atonc.insight.report.document import Mark
 from atonc.insight.validating import judging, references
 from atonc.insight.validating.references import EXACT, exact_outputs
 from atonc.insight.validating.validate_options import ValidateOptions
-from atonc.insight.validating.validating import Validation, validate_model
+from atonc.insight.validating.validating import ROUNDED_ONCE, Validation, validate_model
+from atonc.machine.base.errors import CANNOT_JUDGE
+from benchmarks import verdicts as verdicts_benchmark
+from tests.frontends.chaotic import chaotic
 from tests.frontends.onnx_models import Net
-from tests.frontends.tflite_models import O, T, build
-
-CHANNELS, SCALE = 16, 1 / 32
-
-
-def chaotic(depth: int, gain: float) -> bytes:
-    """1x1 convolutions that saturate: each makes a difference of one code larger, until the outputs have nothing in
-    common."""
-    rng = np.random.default_rng(0)
-    shape = (1, 4, 4, CHANNELS)
-    tensors, ops = [T("t0", shape, scale=SCALE)], []
-    for k in range(depth):
-        weights = rng.normal(0, 1, (CHANNELS, 1, 1, CHANNELS))
-        step = np.abs(weights).max() / 127
-        scale = step * gain / np.sqrt(CHANNELS)
-        tensors += [
-            T(f"w{k}", weights.shape, scale=scale, data=np.rint(weights / step).astype(np.int8)),
-            T(f"b{k}", (CHANNELS,), "int32", scale=SCALE * scale, data=rng.integers(-300, 300, CHANNELS)),
-            T(f"t{k + 1}", shape, scale=SCALE),
-        ]
-        options = {0: ("b", 1), 1: ("i", 1), 2: ("i", 1)}
-        ops.append(O("CONV_2D", [f"t{k}", f"w{k}", f"b{k}"], [f"t{k + 1}"], "Conv2DOptions", options))
-    return build(tensors, ops, ["t0"], [f"t{depth}"])
 
 
 def verdicts(model: Path, **asked: object) -> tuple[Validation, list[str]]:
@@ -148,3 +133,62 @@ def test_a_float_beyond_its_largest_number_is_infinite(tmp_path: Path) -> None:
     model = tmp_path / "huge.onnx"
     model.write_bytes(net.model({"x": (1, 64)}, [y]))
     assert compile_file(model, Options(allow_float=True)).report is not None
+
+
+# ------------------------------------------------------------------------------------------ what only packages decide
+
+
+def far(lacks: str = "", spread: float = 0.0) -> judging.OutputResult:
+    """An output that is further from our own arithmetic than our other rounding; `spread`: rmse of the model's other
+    kernels, where there are some."""
+    rng = np.random.default_rng(0)
+    exact = rng.normal(0, 1, (10, 64))
+    made, near = exact + rng.normal(0, 1, exact.shape), exact + rng.normal(0, 0.1, exact.shape)
+    graph = Graph({"y": Tensor("y", (1, 64), "float32")}, (), ("y",), ("y",))
+    own = judging.output_result(graph, "y", made, {EXACT: exact, ROUNDED_ONCE: near})
+    if not spread:
+        return replace(own, lacks=lacks)
+    theirs = {"reference": exact, "optimised": exact + rng.normal(0, spread, exact.shape)}
+    return replace(judging.output_result(graph, "y", made, theirs), judged=own)
+
+
+@pytest.mark.parametrize(
+    ("output", "verdict", "code"),
+    [
+        (far(), judging.FAR, 1),
+        (far(lacks="ai_edge_litert"), judging.UNJUDGED, CANNOT_JUDGE),
+        (far(spread=0.1), judging.FAR, 1),
+        (far(spread=1.0), judging.SPREAD, 0),
+    ],
+)
+def test_what_our_own_kernels_do_not_let_pass_others_decide(
+    output: judging.OutputResult, verdict: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Never failed without the package where it would pass with it."""
+    found = Validation(10, EXACT, (), (output,))
+    assert judging.judge(output) == verdict
+    document = validate_text.document(found, again=lambda *words: " ".join(words))
+    shown = argparse.Namespace(json=False, quiet=False)
+    assert give(CommandReply("validate", document), shown) == code
+    said = capsys.readouterr()
+    assert ("pip install 'atonc[reference]'" in said.err) == (code == CANNOT_JUDGE) == ("cannot judge" in said.out)
+    assert document.line.startswith({0: "passed", 1: "failed", CANNOT_JUDGE: "cannot judge"}[code])
+    assert ("failed" in said.out) == (code == 1)
+    assert (b"<failure" in junit("validate", Path("m"), document.checks or ())) == (code == 1)
+    assert (b"<skipped" in junit("validate", Path("m"), document.checks or ())) == (code == CANNOT_JUDGE)
+
+
+def test_a_layer_that_is_wrong_fails_whatever_is_installed() -> None:
+    wrong = LayerCheck("t", "conv", "CONV_2D_3", 4, False, 1, 9.0, 0.1, 1.0)
+    found = Validation(10, EXACT, (), (far(lacks="ai_edge_litert"),), layers=(wrong,))
+    assert validate_text.verdict_of(found) == "failed"
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+def test_with_an_import_blocked_the_verdict_is_the_same(blocked: bool, tmp_path: Path) -> None:
+    """As the benchmark of this name does with 40 models."""
+    pytest.importorskip("ai_edge_litert", exc_type=ImportError)
+    model = tmp_path / "chaotic.tflite"
+    model.write_bytes(chaotic(24, 2.5))
+    found = verdicts_benchmark._validated(model, verdicts_benchmark._BLOCK if blocked else "")
+    assert (found["verdict"], found["exit_code"], found["outputs"]) == ("passed", 0, [judging.SPREAD])

@@ -290,6 +290,7 @@ def _errors() -> Iterator[str]:
         if kind is not errors.AtoncError:
             meaning = " ".join((kind.__doc__ or "").split())
             yield f"| {kind.exit_code} | {kind.__name__} | {meaning} |"
+    yield f"| {errors.CANNOT_JUDGE} | | `validate` cannot judge: a package that decides the verdict is not installed |"
     yield "| 130 | | interrupted |"
 
 

@@ -1,13 +1,15 @@
 """Small mistakes planted on purpose, and whether the tests notice them.
 
     nice python tools/mutants.py [NAME]... [--area AREA] [--near | --whole] [--sample] [--state FILE] [--write]
+    nice python tools/mutants.py --random SEED --count N [--area PATH] [--near | --whole] [--state FILE]
 
 The mistakes stand in `tools/mutants.toml`: a file, the function that has the text, the text, what stands there instead,
 and the tests nearest to it. Each is planted in a copy of the checkout, never in the checkout itself. The nearest
 tests run first and stop at the first failure; where all pass, the folders around them (not with `--near`); with
 `--whole`, all tests. What fails must pass without the mistake, else it tells nothing. A mutant whose text is gone is
 *stale*: change the list. `--state`: a file that remembers what was found, so that the same call goes on where it
-stopped.
+stopped. With `--random` mistakes are made by rule at random places (`tools/mistakes.py`), and the nearest tests are
+found by what they import and name; one whose tests take longer than their limit of processor time is not found by them.
 """
 
 from __future__ import annotations
@@ -27,12 +29,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LIST, RESULTS = Path("tools/mutants.toml"), Path("benchmarks/results/mutants.md")
-AREAS = ("search", "cost", "placement", "reports", "emit")
+AREAS = ("search", "cost", "placement", "reports", "emit", "arithmetic")
 PROCESSOR_SECONDS = 3600  # of one run of tests: a mutant that never ends is found too
+NEAR_SECONDS = 60  # of the nearest tests of a random mistake; those around them may take as long again, four times
+NEAR_FILES, AROUND_FILES = 8, 30
+NEVER_ENDS = "never ends"
 PASSED, FAILED, INTERRUPTED = 0, 1, 2  # how pytest ends; the last one where a file cannot even be read
 NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "node_modules")
 
@@ -47,12 +53,17 @@ class Mutant:
     new: str
     tests: tuple[str, ...]  # the nearest ones
     sample: bool = False  # one of the few that every run of the tests tries
+    at: int = -1  # byte of the file, where a rule made the mistake
+    around: tuple[str, ...] = ()  # tests that are less near
 
     def planted(self, root: Path) -> str:
         """The file with the mistake in it; `StaleError` where the text is not there exactly once."""
         path = root / self.file
         if not path.is_file():
             raise StaleError(f"there is no {self.file}")
+        if self.at >= 0:
+            known, end = path.read_bytes(), self.at + len(self.old.encode())
+            return (known[: self.at] + self.new.encode() + known[end:]).decode()
         source = path.read_text()
         first, last = _lines(source, self.inside)
         lines = source.splitlines(keepends=True)
@@ -85,6 +96,19 @@ def _lines(source: str, name: str) -> tuple[int, int]:
 def listed(root: Path = ROOT) -> list[Mutant]:
     rows = tomllib.loads((root / LIST).read_text())["mutant"]
     return [Mutant(**{**row, "tests": tuple(row["tests"])}) for row in rows]
+
+
+def made(seed: int, count: int, area: str, root: Path = ROOT) -> list[Mutant]:
+    """Mistakes by rule, each with the tests that are nearest to it."""
+    from mistakes import nearest_tests, random_mistakes
+
+    found = []
+    for one in random_mistakes(root, seed, count, area):
+        tests = nearest_tests(root, one, NEAR_FILES + AROUND_FILES)
+        near, around = tuple(tests[:NEAR_FILES]), tuple(tests[NEAR_FILES:])
+        wing = one.file.split("/")[1]
+        found.append(Mutant(one.name, wing, one.file, one.inside, one.old, one.new, near, at=one.at, around=around))
+    return found
 
 
 def stale(mutants: Iterable[Mutant], root: Path = ROOT) -> dict[str, str]:
@@ -135,12 +159,12 @@ class Copy:
         self._stamp += 10
         os.utime(path, (self._stamp, self._stamp))
 
-    def failing(self, tests: Sequence[str], first: bool = True) -> list[str]:
+    def failing(self, tests: Sequence[str], first: bool = True, seconds: int = PROCESSOR_SECONDS) -> list[str]:
         """Those of these tests that fail, or the first one."""
         command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-rfE", "-p", "no:cacheprovider"]
         done = subprocess.run(
             [*command, *(["-x"] if first else []), *tests], cwd=self.root, env=_environment(self.root),
-            preexec_fn=_limited, capture_output=True, text=True, check=False,
+            preexec_fn=partial(_limit, seconds), capture_output=True, text=True, check=False,
         )  # fmt: skip
         if done.returncode == PASSED:
             return []
@@ -148,7 +172,7 @@ class Copy:
             named = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
             return list(named) or ["the tests cannot be read"]
         if done.returncode < 0:
-            return ["never ends"]
+            return [NEVER_ENDS]
         raise SystemExit(f"pytest says {done.returncode} of {tests}: {done.stdout[-500:]}{done.stderr[-500:]}")
 
 
@@ -158,8 +182,8 @@ def _environment(root: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(root), "ATONC_CORPUS": corpus, **quick}
 
 
-def _limited() -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_SECONDS, PROCESSOR_SECONDS))
+def _limit(seconds: int) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 
 
 @contextmanager
@@ -171,12 +195,14 @@ def copied(root: Path = ROOT) -> Iterator[Copy]:
 
 def look(mutant: Mutant, copy: Copy, whole: bool = False, wide: bool = True) -> Outcome:
     """Plants one mistake and asks wider and wider circles of tests."""
-    for where, tests in _circles(mutant, whole, wide):
+    late = False
+    for where, tests, seconds in _circles(mutant, whole, wide):
         with copy.with_mistake(mutant):
-            failed = copy.failing(tests)
-        if failed:
+            failed = copy.failing(tests, seconds=seconds)
+        late = failed == [NEVER_ENDS] and mutant.at >= 0
+        if failed and not late:
             return Outcome(mutant.name, True, failed[0], where)
-    return Outcome(mutant.name, False)
+    return Outcome(mutant.name, False, "its tests take too long" if late else "")
 
 
 def confirmed(outcomes: Iterable[Outcome], copy: Copy) -> Iterator[Outcome]:
@@ -188,13 +214,17 @@ def confirmed(outcomes: Iterable[Outcome], copy: Copy) -> Iterator[Outcome]:
         yield replace(one, found=False, by=f"{one.by} always fails") if one.by in broken else one
 
 
-def _circles(mutant: Mutant, whole: bool, wide: bool) -> Iterator[tuple[str, Sequence[str]]]:
-    yield "near", mutant.tests
+def _circles(mutant: Mutant, whole: bool, wide: bool) -> Iterator[tuple[str, Sequence[str], int]]:
+    by_rule = mutant.at >= 0
+    if mutant.tests:
+        yield "near", mutant.tests, NEAR_SECONDS if by_rule else PROCESSOR_SECONDS
     folders = sorted({str(Path(name.partition("::")[0]).parent) for name in mutant.tests if ".py" in name} - {"tests"})
-    if wide and folders:
-        yield "folder", folders
+    if wide and by_rule and mutant.around:
+        yield "around", mutant.around, 4 * NEAR_SECONDS
+    elif wide and not by_rule and folders:
+        yield "folder", folders, PROCESSOR_SECONDS
     if whole:
-        yield "whole", ["tests"]
+        yield "whole", ["tests"], PROCESSOR_SECONDS
 
 
 # --------------------------------------------------------------------------------------------------------------- words
@@ -217,7 +247,7 @@ def table(mutants: Sequence[Mutant], outcomes: dict[str, Outcome], gone: dict[st
 def summary(mutants: Sequence[Mutant], outcomes: dict[str, Outcome], gone: dict[str, str]) -> Iterator[str]:
     yield "| area | planted | found | by the nearest tests |"
     yield "|---|---|---|---|"
-    for area in (*AREAS, "all"):
+    for area in (*dict.fromkeys(one.area for one in mutants), "all"):
         names = [one.name for one in mutants if area in (one.area, "all") and one.name not in gone]
         tried = [outcomes[name] for name in names if name in outcomes]
         near = sum(one.found and one.where == "near" for one in tried)
@@ -241,9 +271,16 @@ def page(mutants: Sequence[Mutant], outcomes: dict[str, Outcome], gone: dict[str
     ])  # fmt: skip
 
 
+def _by_rule() -> str:
+    """The part of the page about mistakes made by rule, which is written by hand: it has the reasons of survivors."""
+    _, mark, rest = (ROOT / RESULTS).read_text().partition("\n## Made by rule")
+    return mark + rest
+
+
 def main(words: Sequence[str] | None = None) -> int:
     options = _options(words)
-    every = listed()
+    by_rule = options.random is not None
+    every = made(options.random, options.count, options.area or "") if by_rule else listed()
     wanted = [one for one in every if _asked(one, options)]
     gone, outcomes = stale(every), _known(options.state)
     with copied() as copy:
@@ -257,8 +294,8 @@ def main(words: Sequence[str] | None = None) -> int:
         outcomes = {one.name: one for one in confirmed(outcomes.values(), copy)}
         _remember(options.state, outcomes)
     print("\n".join(table(wanted, outcomes, gone)), *summary(wanted, outcomes, gone), sep="\n")
-    if options.write:
-        (ROOT / RESULTS).write_text(page(every, outcomes, gone))
+    if options.write and not by_rule:
+        (ROOT / RESULTS).write_text(page(every, outcomes, gone) + _by_rule())
     bad = [one.name for one in wanted if one.name in gone or not outcomes[one.name].found]
     return int(bool(bad))
 
@@ -266,7 +303,9 @@ def main(words: Sequence[str] | None = None) -> int:
 def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="only mutants whose name has this in it")
-    parser.add_argument("--area", choices=AREAS)
+    parser.add_argument("--random", type=int, metavar="SEED", help="mistakes made by rule instead of those of the list")
+    parser.add_argument("--count", type=int, default=100, help="how many of them")
+    parser.add_argument("--area", help=f"{', '.join(AREAS)}; with --random a folder such as atonc/compiler/lower")
     parser.add_argument("--near", action="store_true", help="only the nearest tests")
     parser.add_argument("--whole", action="store_true", help="all tests, where those around a mutant pass")
     parser.add_argument("--sample", action="store_true", help="only the few that the tests try")
@@ -277,7 +316,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
 
 def _asked(one: Mutant, options: argparse.Namespace) -> bool:
     named = not options.names or any(name in one.name for name in options.names)
-    return named and options.area in (None, one.area) and (one.sample or not options.sample)
+    return named and (one.at >= 0 or options.area in (None, one.area)) and (one.sample or not options.sample)
 
 
 def _remember(state: Path | None, outcomes: dict[str, Outcome]) -> None:

@@ -15,11 +15,13 @@ import pytest
 from atonc.compiler.request.options import Options
 from atonc.delivery.application import building
 from atonc.delivery.application.planning import figures
-from atonc.delivery.application.types import AppOptions
+from atonc.delivery.application.types import AppOptions, SlotContents
 from atonc.delivery.firmware import building as toolchain
+from atonc.delivery.texts import app_text
 from atonc.doors.cli.cli import main
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import ModelError
+from atonc.machine.base.words import size_text
 from atonc.machine.emu.files.initialisers import read_hex
 from tests.application.made import ONNX, TFLITE, application, plan, plan_of
 
@@ -43,6 +45,19 @@ def test_the_image_has_every_network_in_its_slot(made: building.BuiltApplication
         assert image[start : start + len(raw)] == raw == one.data
     gap = image[len(made.output.contents[0].data) : made.output.contents[1].slot.start - base]
     assert gap and set(gap) == {0xFF}
+
+
+def test_text_and_map_count_the_same_constants(made: building.BuiltApplication) -> None:
+    """Those of the slots, and those of CPU layers, which lie in the C files."""
+    told = json.loads(made.output.files["app.json"])["networks"]
+    in_code, in_slots = sum(one["code_constants_bytes"] for one in told), sum(map(_size, made.output.contents))
+    assert sum(one["constants_bytes"] for one in told) == in_code + in_slots and in_code > 0
+    said = app_text._slots(made)
+    assert f"{size_text(in_slots)} of constants" in said and f"{size_text(in_code)} of constants of CPU layers" in said
+
+
+def _size(one: SlotContents) -> int:
+    return len(one.data)
 
 
 def test_the_map_knows_the_image(made: building.BuiltApplication) -> None:

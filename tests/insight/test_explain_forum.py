@@ -13,8 +13,8 @@ import pytest
 from atonc.compiler.ir import Graph
 from atonc.compiler.request.options import Options
 from atonc.doors.cli.cli import main
+from atonc.insight.explain.actions import priced
 from atonc.insight.explain.ours import network_view
-from atonc.insight.explain.remedies import priced
 from atonc.insight.explain.types import LayerView
 from tests.compiler.test_named_cases import _conv, _net
 from tests.frontends.onnx_models import Net
@@ -57,7 +57,7 @@ def test_the_zero_point_asks_for_16x8_simd_as_st_lowers_it() -> None:
 def test_what_symmetric_quantisation_would_bring_was_tried() -> None:
     options = Options(verify=False, numerics="2.x")
     compiled = compile_view(_forum(), options)
-    gemm = priced(compiled, network_view(compiled), options).layers[0]
+    gemm = priced(compiled, network_view(compiled), {"MODE-ZERO-POINT"})[0].layers[0]
     price = next(one.price for one in gemm.decisions if one.rule.id == "MODE-ZERO-POINT")
     assert price is not None
     assert price.tried

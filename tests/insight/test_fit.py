@@ -1,9 +1,10 @@
-"""Models that are too large: what lives at the peak, which levers help, and that they do what they say."""
+"""Models that are too large: what lives at the peak, which options help, and that they do what they say."""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from atonc.compiler.ir import Graph, Op, Tensor
 from atonc.compiler.request.options import Options
 from atonc.doors.cli.cli import main
-from atonc.insight.explain.remedies import demand, levers, peak
+from atonc.insight.explain.actions import Subject, peak, try_all
 from atonc.machine.cost.network import spill_lines
 from tests.compiler.test_named_cases import _conv, _net
 from tests.frontends.onnx_models import Net
@@ -57,14 +58,14 @@ def test_the_peak_names_step_and_buffers() -> None:
     assert found.live_bytes == (4 + 1) * 128 * 128 * 3
 
 
-def test_levers_are_ranked_and_do_what_they_say(tmp_path: Path) -> None:
+def test_options_are_ranked_and_do_what_they_say(tmp_path: Path) -> None:
     options = Options(verify=False, mpool=_pools(tmp_path, 128))
-    graph = _float_picture()
-    assert not demand(graph, options).fits
-    found = levers(graph, options)
-    assert "int8 input" in found[0].what
-    assert "then it fits" in str(found[0])
-    again = demand(graph, found[0].options)
+    subject = Subject(_float_picture(), options)
+    assert not subject.figures.fits
+    found = try_all(subject)
+    assert "--input-data-type" in found[0].flags
+    assert "then it fits" in found[0].brings
+    again = Subject(subject.source, found[0].options).figures
     assert again.fits
     assert abs(again.ram_bytes - found[0].after.ram_bytes) <= 0.1 * found[0].after.ram_bytes
 
@@ -78,36 +79,41 @@ def _picture_model(path: Path) -> Path:
     return path
 
 
-def _first_flags(text: str) -> list[str]:
-    line = next(line for line in text.splitlines() if line.strip().startswith("1. "))
-    return line.split("(", 1)[1].split(")", 1)[0].split()
+def _first(text: str) -> tuple[list[str], str, list[str]]:
+    """Flags of the first option, what it brings, and the words of its command."""
+    lines = [line.strip() for line in text.splitlines()]
+    place = next(k for k, line in enumerate(lines) if line.startswith("1. "))
+    flags, _, brings = lines[place].removeprefix("1. ").partition(": ")
+    return flags.split(), brings, shlex.split(lines[place + 1])
 
 
 @pytest.mark.parametrize("verb", ["analyze", "explain"])
-def test_the_first_lever_does_what_was_said(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_option_does_what_was_said(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, pools = str(_picture_model(tmp_path / "model.onnx")), ["--mpool", _pools(tmp_path, 168)]
     assert main([verb, model, *pools]) == 3
     text = capsys.readouterr().err
     assert "live in step" in text
     assert "picture" in text
-    flags = _first_flags(text)
-    assert flags == ["--input-data-type", "int8"]
-    said = 1024 * int(re.search(r"1\. .*: -([\d,]+) KiB", text)[1].replace(",", ""))  # type: ignore[index]
-    assert main(["analyze", model, *pools, *flags, "--no-verify", "--json"]) == 0
+    flags, brings, command = _first(text)
+    assert flags[0] == "--input-data-type" and "then it fits" in brings
+    assert command[:2] == ["atonc", "analyze" if verb == "analyze" else "generate"] and model in command
+    assert {*pools, *flags} <= {*command}, "all that was asked for, and the option"
+    said = 1024 * int(re.search(r"RAM -([\d,]+) KiB", brings)[1].replace(",", ""))  # type: ignore[index]
+    assert main(["analyze", *command[2:], "--no-verify", "--json"]) == 0
     after = json.loads(capsys.readouterr().out)["memory"]["lower_bound_bytes"]
     assert main(["analyze", model, "--no-verify", "--json"]) == 0
     before = json.loads(capsys.readouterr().out)["memory"]["lower_bound_bytes"]
     assert before - after == pytest.approx(said, rel=0.1)
 
 
-def test_spills_come_first_and_with_levers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_spills_come_first_and_with_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = str(_picture_model(tmp_path / "model.onnx"))
     external = _pool("hyperRAM", "hyperRAM", 0x90000000, 4096, "ACC_WRITE", 2, 5.0)
     pools = ["--mpool", _pools(tmp_path, 168, external)]
     assert main(["explain", model, *pools]) == 0
     text = capsys.readouterr().out
     assert text.index("SPILL:") < text.index("what to do") and "\nRAM " in text
-    assert "1. int8 input (--input-data-type int8)" in text
+    assert _first(text)[0][0] == "--input-data-type"
     assert "less in external RAM" in text
     assert main(["analyze", model, *pools, "--no-verify", "--no-spill", "-q"]) == 1
     assert "--no-spill allows none" in capsys.readouterr().err

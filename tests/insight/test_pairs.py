@@ -112,7 +112,7 @@ def test_a_build_keeps_its_clocks_estimate_and_pages(tmp_path: Path, capsys: pyt
         )  # fmt: skip
     page = tmp_path / "both.html"
     assert main(["compare", str(tmp_path / "slow"), str(DIGITS), "--html", str(page), "-q"]) == 0
-    assert b"8 of 8 layers of A have a partner" in page.read_bytes()
+    assert b"8 of 8 layers of A that take time have a partner" in page.read_bytes()
 
 
 def _epochs(nodes: list[dict[str, object]]) -> list[dict[str, object]]:

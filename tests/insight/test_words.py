@@ -15,7 +15,7 @@ from atonc.compiler.frontends.coverage import coverage
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.request.options import Options
 from atonc.doors.cli.cli import main
-from atonc.insight.explain import decide, remedies, rules
+from atonc.insight.explain import actions, decide, rules
 from atonc.insight.explain.types import RemedyPrice
 from atonc.machine.base.errors import InputError, sentence
 
@@ -54,16 +54,16 @@ def test_a_remedy_that_was_tried_and_costs_more_is_not_offered(
     network = digits.network
     layer = next(one for one in network.layers if any(d.rule.id == "CPU-SOFTMAX" for d in one.decisions))
     decision = next(d for d in layer.decisions if d.rule.id == "CPU-SOFTMAX")
-    trial = next(t for t in remedies.TRIALS if "CPU-SOFTMAX" in t.rules)
+    answers = frozenset({"CPU-SOFTMAX"}), "compiled without it"
     slower = replace(network, layers=(replace(layer, cycles=layer.cycles + 5),))
-    without = remedies._price(decision, layer, network, [(trial, slower)])
-    assert without.remedy == "" and without.price == RemedyPrice(-5, 0, True, trial.how)
+    without = actions._price(decision, layer, network, [(*answers, slower)])
+    assert without.remedy == "" and without.price == RemedyPrice(-5, 0, True, answers[1])
     faster = replace(network, steps=network.steps[:-1], layers=())
-    assert remedies._price(decision, layer, network, [(trial, faster)]).remedy == decision.remedy
+    assert actions._price(decision, layer, network, [(*answers, faster)]).remedy == decision.remedy
     first, *others = network.memory.rows
     less = replace(network.memory, rows=(replace(first, size_bytes=first.size_bytes - 10), *others))
     smaller = replace(slower, memory=less)
-    assert remedies._price(decision, layer, network, [(trial, smaller)]).remedy, "it saves memory"
+    assert actions._price(decision, layer, network, [(*answers, smaller)]).remedy, "it saves memory"
 
 
 def test_what_was_tried_without_gain_is_told(digits: atonc.doors.python.compilation.Compilation) -> None:

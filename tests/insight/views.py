@@ -15,7 +15,7 @@ def compile_view(graph: Graph, options: Options | None = None) -> CompileView:
     options = options or Options(verify=False)
     compiled, board = compile_graph(graph, options), memories(options)
     cost = compiled.cost
-    return CompileView("model made in a test", "network", board, compiled, cost, graph_macs(compiled.graph))
+    return CompileView("model made in a test", "network", board, compiled, cost, graph_macs(compiled.graph), options)
 
 
 def view(graph: Graph, options: Options | None = None) -> NetworkView:

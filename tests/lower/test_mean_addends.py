@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from atonc.compiler.ir import Op
-from atonc.compiler.lower.pool.means import AROUND, MOST_LOOKED_AT, Line, with_best_addend
+from atonc.compiler.lower.pool.means import AROUND, MOST_LOOKED_AT, Line, joining, with_best_addend
 from atonc.compiler.lower.semantics.operators import divided
+from atonc.compiler.lower.units.pool import MOST_DIVIDED
 from atonc.compiler.ops import run_graph
 from atonc.compiler.ops.rounding import ONCE, Rounding
 from tests.lower.harness import activation, graph_of, run
@@ -59,3 +60,12 @@ def test_a_picture_gives_what_tflite_gives(size: int) -> None:
     codes = low + (np.arange(size * size)[:, None] < rest)
     inputs = {"x": (codes - 128).astype(np.int8).reshape(1, size, size, channels)}
     np.testing.assert_array_equal(run(graph, inputs)["y"], run_graph(graph, inputs)["y"])
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (4096, 4096), (4096, 1000), (3, 5000)])
+def test_parts_count_as_much_as_they_have_pixels(m: int, n: int) -> None:
+    """Parts that were divided by the number of all pixels are added; means of parts are averaged."""
+    x, y = (np.random.default_rng(k).integers(-16000, 16000, 500) for k in range(2))
+    np.testing.assert_array_equal(joining(m, n, MOST_DIVIDED)(x, y), x + y)
+    exact = (m * x + n * y) / (m + n)
+    assert np.abs(joining(m, n, MOST_DIVIDED + 1)(x, y) - exact).max() <= 0.5 + 32000 * 2.0**-15

@@ -13,7 +13,7 @@ from atonc.compiler.lower.conv.requantise import Accumulated
 from atonc.compiler.lower.conv.wide_results import AS_CODES, MOST_OFF, WideEnd, WideLine, line_rules, wide_end
 from atonc.compiler.lower.map_ops import map_ops
 from atonc.compiler.lower.registry import Refusal
-from atonc.compiler.lower.semantics.sums import requantised
+from atonc.compiler.lower.semantics.sums import ended, requantised
 from atonc.compiler.lower.sixteen import sums
 from atonc.compiler.lower.sixteen.sums import most_dropped
 from atonc.compiler.plan.coarse import HIGHEST, LOWEST, CoarseCodes
@@ -62,7 +62,7 @@ def test_the_last_unit_clips_and_stores(clip: tuple[int, int] | None, dropped: i
     low, high = clip or (LOWEST, HIGHEST)
     expected = coarse.codes(coarse.stored(np.clip(codes, low, high)))
     assert np.abs(coarse.codes(stored) - expected).max() <= max(1, coarse.step // 2)
-    np.testing.assert_array_equal(coarse.codes(stored), end.codes(results))
+    np.testing.assert_array_equal(coarse.codes(stored), ended(end, results))
     assert not end.has_unit or PUBLISHED.allows_all(PUBLISHED.grade_unit(end.unit()))
 
 
@@ -95,10 +95,9 @@ def test_one_unit_is_as_exact_as_it_says(name: str) -> None:
     sums = np.random.default_rng(6).integers(-7_900_000, 7_900_000, (3000, 12))
     low = 0 if end.gain == 2 else LOWEST
     exact = np.clip(np.rint(sums * scale + offset), low, HIGHEST)
-    found = rule.apply(sums)
-    assert np.abs(found - exact).max() <= rule.error * WIDE_STEP + 1
     acc = np.clip(np.sign(sums) * ((np.abs(sums) + (1 << rule.out_shift >> 1)) >> rule.out_shift), LOWEST, HIGHEST)
-    np.testing.assert_array_equal(requantised(rule, acc), found)
+    found = requantised(rule, acc)
+    assert np.abs(found - exact).max() <= rule.error * WIDE_STEP + 1
     units = rule.units(0, 12, 12, 3000)
     assert len(units) == rule.ariths(12) == (2 if end.has_unit else 1)
     stored = through(units, acc.reshape(-1)).reshape(acc.shape)

@@ -146,6 +146,19 @@ def test_pieces_between_rows_are_all_of_them() -> None:
     assert sorted(rows) == sorted(row for piece in whole for row in _rows(piece, 0))
 
 
+@pytest.mark.parametrize("size", [2, 5, 33])
+def test_pieces_take_both_neighbours_by_their_distance(size: int) -> None:
+    """Also from positions that real numbers leave a little short of a pixel: that pixel alone, never the one behind."""
+    step = 1 / resize_linear.ONE
+    short = [k - by for k in range(1, size) for by in (1e-9, step / 3, 0.6 * step)]
+    positions = np.sort([*short, *np.linspace(0, size - 1, 4 * size + 1)])
+    rows = sorted(row for piece in resize_linear.pieces(size, positions.tolist()) for row in _rows(piece, 0))
+    assert [row[0] for row in rows] == list(range(len(positions)))
+    for (_, low, high, weight), position in zip(rows, positions, strict=True):
+        assert 0 <= low <= high < size
+        assert abs(low + (high - low) * weight * step - position) <= step / 2
+
+
 def _rows(piece: resize_linear.ResizePiece, first: int) -> list[tuple[int, ...]]:
     return [
         (first + piece.start + k * piece.ahead, piece.low + k * piece.step, piece.high + k * piece.step, piece.weight)

@@ -8,12 +8,23 @@ import numpy as np
 import pytest
 
 from atonc.compiler.ir import Graph, Op
-from atonc.compiler.lower.conv.requantise import Accumulated, best_rules, requantisation, two_steps, with_shifts
+from atonc.compiler.lower.conv.requantise import (
+    WHOLE_FORMAT,
+    Accumulated,
+    best_rules,
+    requantisation,
+    two_steps,
+    with_shifts,
+)
 from atonc.compiler.lower.pool.means import Line
 from atonc.compiler.lower.semantics.operators import divided
+from atonc.compiler.lower.semantics.sums import requantised
 from atonc.compiler.lower.units.arith import CODES, fit_sum
+from atonc.compiler.lower.units.pool import quotient
 from atonc.compiler.ops import run_graph
 from atonc.compiler.ops.rounding import round_half_away
+from atonc.insight.evaluating.layer_kernel import finish_for
+from atonc.machine.hw.units import arith
 from tests.lower.harness import activation, constant, graph_of, lower, run
 
 WINDOW = {"stride": (1, 1), "dilation": (1, 1), "padding": (0, 0, 0, 0), "layout": "NHWC", "groups": 1}
@@ -122,3 +133,32 @@ def test_units_behind_sums_are_counted_without_making_them(clip: tuple[int, int]
     assert rule.ariths(count) == len(rule.units(0, count, 1, 1))
     both = two_steps(scale, offset, 0.1, 0, np.full(count, 400), clip)
     assert both.ariths(count) == len(both.units(0, count, 1, 1))
+
+
+@pytest.mark.parametrize("clip", [None, (-50, 60), (-128, -20), (-128, 0), (0, 30), (5, 127)])
+@pytest.mark.parametrize("by_saturation", [False, True])
+def test_units_compute_what_is_said_of_their_rule(clip: tuple[int, int] | None, by_saturation: bool) -> None:
+    """Every sum, ties among them, also where the ends of int8 are moved to clip: on the units, in the semantics and in
+    the kernel that evaluations use."""
+    within = WHOLE_FORMAT._replace(lower=(6, 6), upper=(6, 6)) if by_saturation else WHOLE_FORMAT
+    scale, offset = np.array([0.5, 0.03125, 0.037]), np.array([0.0, -3.5, 0.5])
+    (rule,) = best_rules(Accumulated(scale, offset, np.full(3, 9e3), offset, 1), clip, [3], within)
+    assert rule.saturating == (by_saturation and clip is not None) and rule.out_shift == 0
+    sums = np.repeat(np.arange(-9000, 9001)[:, None], 3, axis=1)
+    stream = sums.T.reshape(-1)  # a channel with all its pixels, then the next
+    for unit in rule.units(0, 3, 1, len(sums)):
+        stream = arith.execute(unit, stream.astype(np.int16), None)
+    found = stream.reshape(3, -1).T.astype(np.int64)
+    low, high = clip or (-128, 127)
+    assert np.abs(found - np.clip(sums * scale + offset, low, high)).max() <= 0.5 + rule.error
+    np.testing.assert_array_equal(requantised(rule, sums), found)
+    finish = finish_for([(rule, 3)], np.full(3, 9000), np.float64)
+    np.testing.assert_array_equal(finish(sums.astype(np.float64).reshape(-1)).reshape(found.shape), found)
+
+
+@pytest.mark.parametrize("divisor", [1, 9, 16, 49])
+def test_factors_of_means_have_fifteen_bits(divisor: int) -> None:
+    """Any less would move means that are far from the usual one."""
+    for gain in np.exp(np.random.default_rng(divisor).uniform(np.log(0.02), np.log(60), 200)):
+        line = Line.of(float(gain), 0.0, divisor=divisor)
+        assert abs(line.a * quotient(divisor, line.most) / 2.0**line.shift / gain - 1) <= 2.0**-15

@@ -25,12 +25,13 @@ def codes(scale: float, offset: float, sums: np.ndarray) -> np.ndarray:
     st.sampled_from((-1, 1)),
     st.floats(-3e4, 3e4),
     st.integers(-128, 127),
+    st.integers(-4000, 0),
     st.integers(0, 4000),
 )
-def test_every_whole_sum_keeps_its_code(size: float, sign: int, bias: float, zero: int, largest: int) -> None:
+def test_every_whole_sum_keeps_its_code(size: float, sign: int, bias: float, zero: int, low: int, high: int) -> None:
     scale, offset = sign * size, sign * size * bias + zero
-    (slope,), (end,) = tame(np.array([scale]), np.array([offset]), np.array([float(largest)]))
-    sums = np.arange(-largest, largest + 1)
+    (slope,), (end,) = tame(np.array([scale]), np.array([offset]), np.array([float(low)]), np.array([float(high)]))
+    sums = np.arange(low, high + 1)
     assert abs(slope) <= max(STEEP, 0 if size > STEEP else size)
     clear = np.abs(scale * sums + offset - np.floor(scale * sums + offset) - 0.5) > 1e-6  # of halves
     assert np.array_equal(codes(scale, offset, sums)[clear], codes(slope, end, sums)[clear])

@@ -15,8 +15,7 @@ from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.request.options import Options, room
 from atonc.compiler.verify.emulation import Emulation
 from atonc.delivery.boards.checking import Kind, Span, find_overlaps
-from atonc.insight.report import compile_text
-from atonc.insight.report.document import lines
+from atonc.insight.explain.actions import quick
 from atonc.machine.base.errors import InputError
 from atonc.machine.hw.board import find_board
 from tests.compiler.random_graphs import random_graph, random_inputs
@@ -123,5 +122,6 @@ def test_the_outlook_is_no_promise_that_the_search_breaks() -> None:
     assert plain.resident_outlook is not None and kept.resident_outlook is None
     said, taken = plain.resident_outlook
     assert kept.cost.latency_ms <= said < plain.cost.latency_ms and taken <= kept.memory.resident_bytes
-    assert any("--resident: about" in line for line in lines(compile_text.document(plain)))
-    assert not any("--resident: about" in line for line in lines(compile_text.document(kept)))
+    advice = quick(plain)
+    assert advice is not None and advice.command.endswith("--resident all") and advice.after.latency_ms == said
+    assert quick(kept) is None

@@ -12,7 +12,7 @@ import pytest
 from atonc.insight.explain.compare import compare
 from atonc.insight.explain.types import LayerView, NetworkView
 from atonc.insight.report import columns, compare_text, explain_text, exports
-from atonc.insight.report.html import compare_page, html_page
+from atonc.insight.report.html import compare_page, html_page, network
 from tests.compiler.golden_graphs import GRAPHS
 from tests.insight.views import view
 
@@ -56,6 +56,18 @@ def test_every_figure_of_a_layer_is_shown() -> None:
     sources = "".join(Path(file).read_text() for file in (columns.__file__, explain_text.__file__))
     hidden = [n for n, kind in found.items() if kind in (int, float) and f"layer.{n}" not in sources]
     assert not hidden, f"{', '.join(hidden)} of LayerView has no row in atonc/insight/report/columns.py"
+
+
+def test_a_column_has_a_key_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layer has other facts beside its figures, in JSON and on the page: a key that is among them would hide one. The
+    ms column of the page was blank where a figure was called `epochs`."""
+    keys = [column.key for column in columns.COLUMNS]
+    assert len(set(keys)) == len(keys)
+    monkeypatch.setattr(columns, "COLUMNS", ())
+    layer = view(GRAPHS["pointwise"]()).layers[0]
+    places = {name: 0 for name in (*layer.inputs, *layer.outputs)}
+    taken = {*explain_text.layer_data(layer), *network._layer(layer, places)}
+    assert not taken & set(keys), f"{taken & set(keys)} of atonc/insight/report/columns.py: another key, with its unit"
 
 
 def test_pages_name_no_column_themselves() -> None:

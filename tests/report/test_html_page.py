@@ -306,7 +306,7 @@ def test_two_builds_share_a_page(browser: Any, digits: NetworkView, tmp_path: Pa
     path = tmp_path / "compare.html"
     path.write_bytes(compare_page(compare(digits, _renamed(digits))))
     with Window(browser, path, size) as page:
-        assert "8 of 8 layers of A have a partner" in page.locator("#pairing").inner_text()
+        assert "8 of 8 layers of A that take time have a partner" in page.locator("#pairing").inner_text()
         rows = page.locator("#table tbody tr.row")
         assert rows.count() == 8
         assert page.locator("#timeline-plot rect.chosen").count() == 2, "the pair that differs most, in both"

@@ -14,7 +14,6 @@ from atonc.insight.report.document import (
     SummaryRow,
     cpu_row,
     files_row,
-    resident_step,
     summary_lines,
 )
 from atonc.machine.base.declare import did_you_mean
@@ -36,19 +35,19 @@ def shown(words: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 @pytest.mark.usefixtures("narrow")
-@pytest.mark.parametrize(("verb", "most"), [("analyze", 30), ("generate", 33), ("explain", 45)])
+@pytest.mark.parametrize(("verb", "most"), [("analyze", 31), ("generate", 34), ("explain", 45)])
 def test_defaults_are_short_and_end_with_the_figures(
     verb: str, most: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = ["-o", str(tmp_path)] if verb == "generate" else []
     lines = shown([verb, DIGITS, *output], capsys)
     assert len(lines) <= most
-    paths = [line for line in lines if str(tmp_path) in line]  # a path stays whole, so that it can be copied
-    assert not [line for line in lines if len(line) > WIDTH and line not in paths]
+    whole = [line for line in lines if str(tmp_path) in line or "atonc " in line]  # paths and commands can be copied
+    assert not [line for line in lines if len(line) > WIDTH and line not in whole]
     last = "\n".join(lines[-SCREEN:])
     labels = ["latency", "RAM", "flash", "CPU", "next"] + ["verified"] * (verb != "explain")
     assert all(f"\n{label} " in last for label in labels + ["written"] * (verb == "generate"))
-    assert "predicted (" in last and "costliest softmax" in last and "--resident: about" in last
+    assert "predicted (" in last and "costliest softmax" in last and " --resident all:" in last
 
 
 @pytest.mark.usefixtures("narrow")
@@ -78,7 +77,14 @@ def test_other_verbs_end_with_a_summary(tmp_path: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize("words", [["analyze", DIGITS, "-v"], ["explain", DIGITS, "--all"], ["explain", "--terms"]])
 def test_long_lines_are_cut_between_words(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     narrow = shown(words, capsys)
-    assert not [line for line in narrow if len(line) > WIDTH and " " in line.strip()]
+    assert not [line for line in narrow if len(line) > WIDTH and " " in line.strip() and " atonc " not in line]
+
+
+def test_commands_stay_whole() -> None:
+    row = SummaryRow("next", "a half of the time", Mark.REMEDY, "atonc generate a/model.tflite --resident all")
+    (_, line) = summary_lines([row])
+    pieces = [str(piece) for piece in terminal._pieces(line, 30)]
+    assert pieces == [f"next       {row.command}:", "           a half of the time"]
 
 
 def test_pieces_keep_words_and_marks() -> None:
@@ -106,8 +112,6 @@ def test_rows_say_what_they_are_worth() -> None:
     assert cpu_row([("softmax", "a", 0.01)], 1.0).mark is None
     files = files_row([f"out/{name}" for name in ("a.s", "a.c", "a.h", "report.html", "a.json")])
     assert files is not None and files.text == "out: report.html, a.c, a.h and 2 more"
-    assert resident_step((0.96, 10), 1.0) == ""
-    assert resident_step((0.5, 2048), 1.0).startswith("--resident: about 0.500")
 
 
 def test_numbers_and_names_in_sentences() -> None:

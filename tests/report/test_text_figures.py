@@ -1,8 +1,9 @@
-"""Figures in texts and documents, each from values that all differ: nothing is mixed up, nothing counted twice."""
+"""BuildFigures in texts and documents, each from values that all differ: nothing is mixed up, nothing counted twice."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,10 +16,11 @@ from atonc.compiler.plan.types import CpuPlan, EpochPlan
 from atonc.compiler.request.options import Options
 from atonc.compiler.select.rules import BY_NATURE
 from atonc.insight.explain import rules
-from atonc.insight.explain.remedies import Demand, FitLever
+from atonc.insight.explain.actions import Action, BuildFigures, TriedOption, ranked
 from atonc.insight.explain.types import Decision, RemedyPrice
 from atonc.insight.report import compare_text, compile_text, explain_text, exports, generate_report, parts
 from atonc.insight.report import document as doc
+from atonc.machine.base.words import difference_text
 from atonc.machine.cost.network import StepCost
 from atonc.machine.hw.epoch import Epoch
 
@@ -110,10 +112,39 @@ def test_amounts_count_in_powers_of_two(size: int, text: str) -> None:
     assert generate_report._amount(size).strip() == text
 
 
-def test_levers_say_what_they_save() -> None:
-    lever = FitLever("smaller", Options(), Demand(1000, 300, 50), Demand(600, 100, 70))
-    said = explain_text._lever_data(lever)
-    assert (said["saved_bytes"], said["unspilled_bytes"], said["cycles"], said["fits"]) == (400, 200, 20, True)
+def _tried(before: BuildFigures, after: BuildFigures, otherwise: str = "") -> TriedOption:
+    return TriedOption(
+        Action(lambda subject: (), otherwise=otherwise), Options(), before, after, "--smaller", "atonc x"
+    )
+
+
+NOW = BuildFigures(1000 * KIB, 300, cycles=2_000_000, latency_ms=2.0, flash_bytes=5000, error=1.0, cosine=0.99)
+
+
+def test_options_say_what_they_bring() -> None:
+    after = replace(NOW, ram_bytes=600 * KIB, spilled_bytes=100, cycles=1_500_000, latency_ms=1.5)
+    said = explain_text._option_data(_tried(NOW, after))
+    assert (said["saved_bytes"], said["unspilled_bytes"], said["cycles"]) == (400 * KIB, 200, -500_000)
+    assert (said["latency_ms"], said["fits"], said["marks"]) == (1.5, True, [])
+    coarse = replace(NOW, latency_ms=1.0, error=3.02, unseen=2, cosine=0.9706, flash_bytes=7048)
+    assert _tried(NOW, coarse, "you give integers").brings == (
+        "1.00 ms (-50.0 %), flash +2.0 KiB, cosine 0.9706 (now 0.9900); you give integers; 2 epochs not seen in ST "
+        "programs; max error 3.02 LSB instead of 1"
+    )
+
+
+def test_options_are_ranked_by_time_and_those_that_bring_nothing_are_left_out() -> None:
+    faster, smaller = replace(NOW, latency_ms=1.9), replace(NOW, ram_bytes=500 * KIB, latency_ms=2.2)
+    dear = replace(NOW, ram_bytes=990 * KIB, latency_ms=2.2)
+    tried = [_tried(NOW, after) for after in (NOW, smaller, dear, replace(NOW, latency_ms=1.2), faster)]
+    assert [one.after.latency_ms for one in ranked(tried)] == [1.2, 1.9, 2.2]
+
+
+def test_what_then_fits_comes_before_what_is_not_enough() -> None:
+    too_large = replace(NOW, fits=False, latency_ms=0.0)
+    short, enough = replace(too_large, ram_bytes=10), replace(NOW, ram_bytes=900 * KIB)
+    found = ranked([_tried(too_large, short), _tried(too_large, enough)])
+    assert [one.brings.partition(",")[0] for one in found] == ["then it fits", "not enough alone"]
 
 
 # ---------------------------------------------------------------------------------------------------------------- words
@@ -147,13 +178,13 @@ def test_layers_without_a_partner_take_their_share() -> None:
     alone = (some(milliseconds=1.0),)
     found = some(a=some(layers=(*alone, some(milliseconds=3.0))), b=some(layers=()), paired=(3, 2), alone=(alone, ()))
     first, second = compare_text.pairing_lines(found)
-    assert first == "3 of 4 layers of A have a partner; those without take 25.0 % of its time"
-    assert second == "2 of 2 layers of B have a partner"
+    assert first == "3 of 4 layers of A that take time have a partner; those without take 25.0 % of its time"
+    assert second == "2 of 2 layers of B that take time have a partner"
 
 
 def test_a_difference_stands_beside_its_scale() -> None:
-    assert parts.difference_text(61.99, 7700.0) == "61.99 (0.8 % of the output's range 7,700)"
-    assert parts.difference_text(0.003906, 0.9414) == "0.003906 (0.4 % of the output's range 0.9414)"
-    assert parts.difference_text(1e-4, 2.0) == "0.0001 (0.0050 % of the output's range 2)"
-    assert [parts.difference_text(one, None) for one in (1.0, 2.5)] == ["1 LSB", "2.5 LSB"], "stored integers"
-    assert parts.difference_text(0.25, 0.0) == "0.25 in real values", "a build that does not tell the range"
+    assert difference_text(61.99, 7700.0) == "61.99 (0.8 % of the output's range 7,700)"
+    assert difference_text(0.003906, 0.9414) == "0.003906 (0.4 % of the output's range 0.9414)"
+    assert difference_text(1e-4, 2.0) == "0.0001 (0.0050 % of the output's range 2)"
+    assert difference_text(0.25, 0.0) == "0.25 in real values", "of a constant output"
+    assert difference_text(0.0, 2.0) == "0"

@@ -29,7 +29,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["generate", "--resident", "-o", "a folder"], "view"),
         (["analyze", "--resident"], "generate"),
         (["validate", "-b", "1"], "generate"),
-        (["analyze", "--on", "cpu", "CONV_2D_4"], "explain"),
+        (["analyze", "--on", "cpu", "CONV_2D_4"], "generate"),  # without it
     ],
 )
 def test_next_can_be_pasted(words: list[str], verb: str, model: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,7 +66,7 @@ def _time(found: Mapping[str, Any]) -> Figures:
 def _compiled(found: Mapping[str, Any]) -> Figures:
     pools = {pool["name"]: pool["used_bytes"] for pool in found["memory"]["pools"] if pool["used_bytes"]}
     lower = found["memory"]["lower_bound_bytes"]
-    counts = {"operator_count": found["operators"], "layer_count": found["layers"]}
+    counts = {"operator_count": found["operators"], "layer_count": found["layers"], "macs": found["macs"]}
     said = {"pools": pools, "lower_bound_bytes": lower, "evidence": found["silicon"]["text"]}
     return _time(found) | _memory(found["memory"]) | counts | said
 
@@ -139,11 +139,21 @@ def vendor_text(build: Build) -> Figures:
     """The report in ST's form: all of RAM is `bss`."""
     said = (build.folder / "network_generate_report.txt").read_text()
     total = re.findall(r"TOTAL +[\d,]+ +([\d,]+)\n", said)
+    blobs = json.loads((build.folder / "network_c_info.json").read_text())["memory_footprint"]["kernel_flash"]
+    read_only = {_number(found) for found in re.findall(r"TOTAL +([\d,]+) +[\d,]+\n", said)}
+    in_code = re.search(r"constants of CPU layers\] *: +([\d.]+) +(k?B)\n", said)
     model = re.search(r"weights=([\d,]+) activations=([\d,]+)", said)
+    macs = re.search(r"macc=([\d,]+)", said)
     io = re.search(r"\n io +0 +([\d,]+)\n", said)
-    assert model is not None and io is not None and total[0] == total[1]
+    assert model is not None and macs is not None and io is not None and total[0] == total[1]
     ram = _number(total[0]) - _number(io[1])
-    return {"ram_bytes": ram, "weights_bytes": _number(model[1]), "activations_bytes": _number(model[2])}
+    assert read_only == {_number(model[1]) + blobs}, "all weights and programs are FLASH (ro)"
+    scale = {"B": 1, "kB": 1024}
+    shown = round(float(in_code[1]) * scale[in_code[2]]) if in_code else 0
+    constants = build.compiled.memory.code_constants_bytes
+    assert abs(shown - constants) <= 1, "three digits of a kilobyte"
+    sizes = {"ram_bytes": ram, "weights_bytes": _number(model[1]), "activations_bytes": _number(model[2])}
+    return sizes | {"macs": _number(macs[1])}
 
 
 def vendor_json(build: Build) -> Figures:
@@ -175,6 +185,7 @@ def _page(file: Path) -> Figures:
         "latency_low_ms": totals["low_ms"],
         "latency_high_ms": totals["high_ms"],
         "energy_uj": totals["energy_uj"],
+        "macs": totals["macs"],
         "ram_bytes": totals["ram"],
         "activations_bytes": totals["activations"],
         "spilled_bytes": totals["spilled"],
@@ -182,6 +193,8 @@ def _page(file: Path) -> Figures:
         "prefetched_bytes": parts.get("prefetched", 0),
         "relocatable_bytes": parts.get("relocatable", 0),
         "weights_bytes": totals["weights"],
+        "code_constants_bytes": totals["code_constants"],
+        "flash_bytes": totals["flash"],
         "lower_bound_bytes": totals["lower_bound"],
         "pools": {pool["name"]: pool["used"] for pool in data["pools"] if pool["used"]},
         "live_bytes": max(data["live"]),
@@ -228,6 +241,16 @@ def explain_model(build: Build) -> Figures:
     return _explained(_command("explain", build.model, *build.flags, "--no-prices", "--json"))
 
 
+def explain_text(build: Build) -> Figures:
+    """The first line that people read, and the row of the flash."""
+    out = StringIO()
+    with redirect_stdout(out):
+        assert main(["explain", str(build.folder)]) == 0
+    head = re.search(r": ([\d,]+) layers? in", out.getvalue())
+    assert head is not None
+    return {"layer_count": _number(head[1])}
+
+
 def compare(build: Build) -> Figures:
     found = _command("compare", build.folder, build.folder, "--json")
     assert found["same_model"] is True and found["warnings"] == [] and found["options"] == []
@@ -238,6 +261,7 @@ def compare(build: Build) -> Figures:
         "activations_bytes": figures["activations"],
         "spilled_bytes": figures["spilled"],
         "weights_bytes": figures["weights"],
+        "flash_bytes": figures["flash"],
     }
     assert found["b"]["memory"] | shown == found["a"]["memory"]
     assert figures["latency"] == found["a"]["latency_ms"]
@@ -254,7 +278,7 @@ def sweep(build: Build) -> Figures:
     options = {key: list(value) if isinstance(value, tuple) else value for key, value in build.options.items()}
     names: dict[str, Any] = {"options": options, "size": "", "verify": False, "board": "stm32n6570-dk"}
     found = json.loads(compute(WorkUnit("row", (build.model,), names)))["figures"]
-    return _memory(found) | _time(found)
+    return _memory(found) | _time(found) | {"macs": found["macs"]}
 
 
 def serve(build: Build) -> Figures:
@@ -304,5 +328,5 @@ def python(build: Build) -> Figures:
 
 VIEWS: tuple[Callable[[Build], Figures], ...] = (
     generate, analyze, short, c_file, text, vendor_text, vendor_json, header, page, view, explain, explain_model,
-    compare, run, sweep, serve, gates, python,
+    explain_text, compare, run, sweep, serve, gates, python,
 )  # fmt: skip

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from atonc.compiler.compile import reproduce
 from atonc.compiler.compile.pipeline import Compiled, Watch, compile_file, no_watch
-from atonc.compiler.compile.reproduce import again
+from atonc.compiler.compile.reproduce import again, asking
 from atonc.compiler.emit import write
 from atonc.compiler.ops.shapes import graph_macs
 from atonc.compiler.place import BoardMemory
@@ -39,6 +39,7 @@ class CompileView:
     reproduce: Mapping[str, str] = field(default_factory=dict)
     files: tuple[str, ...] = ()
     path: Path | None = None  # of the model, as it was named
+    words: tuple[str, ...] = ()  # of the command line that asked for it, where there is one
     may_be_resident: bool = True  # False: where the network goes, no weights stay in RAM
 
     @cached_property
@@ -67,7 +68,11 @@ class CompileView:
 
     def again(self, verb: str) -> str:
         """Another verb on the same model with the same options, as a command."""
-        return again(verb, self.path or Path(self.model), self.options)
+        return again(verb, self.path or Path(self.model), self.options, name=self.name)
+
+    def asking(self, options: Options) -> str:
+        """The command that was given, with other options of the compiler."""
+        return asking(self.words, self.path or Path(self.model), self.options, self.name, options)
 
     def __repr__(self) -> str:
         time = f"{self.cost.latency_ms:.3f} ms predicted ({self.cost.band.span(self.cost.latency_ms, 3)})"

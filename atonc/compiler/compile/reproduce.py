@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,21 +26,55 @@ def command(model: str, options: Options, name: str = "network") -> str:
     return shlex.join(["atonc", "generate", model, *_flags(options, name)])
 
 
-def again(verb: str, model: Path, options: Options, *more: str) -> str:
+def again(verb: str, model: Path, options: Options, *more: str, name: str = "network") -> str:
     """Another verb on the same model with the same options, to be pasted: files are named as they were given."""
-    return shlex.join(["atonc", verb, str(model), *_flags(replace(options, relocatable=False), folders=True), *more])
+    flags = _flags(replace(options, relocatable=False), name, folders=True)
+    return shlex.join(["atonc", verb, str(model), *flags, *more])
+
+
+def changes(before: Options, after: Options) -> str:
+    """The flags that make one of the other, or that have to be left out."""
+    old, new = _words(before), _words(after)
+    given = [word for flag, words in new.items() if old.get(flag) != words for word in words]
+    return shlex.join(given) if given else f"without {', '.join(flag for flag in old if flag not in new)}"
+
+
+def asking(words: Sequence[str], model: Path, before: Options, name: str, after: Options) -> str:
+    """The command that was given, with other options of the compiler; without one, that of `generate`."""
+    return (_edited(words, before, after) if words else "") or again("generate", model, after, name=name)
+
+
+def _edited(words: Sequence[str], before: Options, after: Options) -> str:
+    """Nothing where what has to go is not among the words, because a profile or another word asked for it."""
+    old, new, left = _words(before), _words(after), list(words)
+    spelled = {known.flags[0]: known.flags for _, known in declared(Options)}
+    for flag in [flag for flag in old if new.get(flag) != old[flag]]:
+        found = next((k for k, word in enumerate(left) if word.partition("=")[0] in spelled.get(flag, ())), None)
+        if found is None:
+            return ""
+        behind = left[found + 1 : found + 2] if len(old[flag]) > 1 and "=" not in left[found] else []
+        del left[found : found + 1 + (not behind[0].startswith("-") if behind else 0)]
+    return shlex.join(["atonc", *left, *(word for flag in new if old.get(flag) != new[flag] for word in new[flag])])
 
 
 def _flags(options: Options, name: str = "network", folders: bool = False) -> Iterator[str]:
     if name != "network":
         yield from ("-n", name)
+    for words in _words(options, folders).values():
+        yield from words
+
+
+def _words(options: Options, folders: bool = True) -> dict[str, tuple[str, ...]]:
+    """Options that are not at their default, each as the words of a command line."""
+    found: dict[str, tuple[str, ...]] = {}
     for flag, text in _declared(options, folders).items():
-        yield from (flag, text) if text else (flag,)
+        found[flag] = (flag, text) if text else (flag,)
     if options.relocatable:
-        yield from ("-r", *(() if options.secure else ("no-secure",)))
+        found["-r"] = ("-r", *(() if options.secure else ("no-secure",)))
     for place, nodes in (("cpu", options.on_cpu), ("npu", options.on_npu)):
-        for node in nodes:
-            yield from ("--on", place, node)
+        if nodes:
+            found[f"--on {place}"] = tuple(word for node in nodes for word in ("--on", place, node))
+    return found
 
 
 def _declared(options: Options, folders: bool = False) -> dict[str, str]:
@@ -64,12 +98,21 @@ def asked(options: Options) -> dict[str, str]:
 
 def edges_of(asked: Mapping[str, str]) -> Options:
     """What a build was asked for as far as it decides where the model begins and ends, and in which formats."""
+    return options_of(asked, (MODEL, EDGES))
+
+
+def options_of(asked: Mapping[str, str], groups: Collection[str] = ()) -> Options:
+    """The options of a build, as it saved them; of these groups, if some are named."""
     given: dict[str, Any] = {}
     for member, known in declared(Options):
         text = asked.get(known.flags[0])
-        if text is not None and known.group in (MODEL, EDGES):
+        if text is not None and (not groups or known.group in groups):
             default = default_of(member)
             given[member.name] = not default if isinstance(default, bool) else (known.parse or str)(text)
+    places = {} if groups else {"on_cpu": asked.get("--on cpu"), "on_npu": asked.get("--on npu")}
+    given |= {name: tuple(nodes.split(", ")) for name, nodes in places.items() if nodes}
+    if "-r" in asked and not groups:
+        given |= {"relocatable": True, "secure": asked["-r"] != "no-secure"}
     return Options(**given)
 
 

@@ -354,12 +354,11 @@ def _signature(network: CNetwork) -> str:
 
 def _footprint(view: CompileView, network: CNetwork) -> dict[str, Any]:
     users, memory = network.program.user_io, network.memory
-    words = len(ec_program.words(network.program.epochs)) if network.epoch_controller else 0
     user_allocated = [sum(u.size_bytes for u in users if u.direction == side) for side in ("input", "output")]
     return {
         "activations": memory.activations_bytes,
         "io": user_allocated,  # beside the activations: only what the application supplies
-        "kernel_flash": 4 * words,  # programs of the epoch controller
+        "kernel_flash": network.blob_bytes,  # programs of the epoch controller
         "kernel_ram": 0,
         "series": "stm32n6npu",
         "toolchain": "",

@@ -10,7 +10,7 @@ from atonc.compiler.place.lifetimes import accesses
 from atonc.compiler.place.types import Placed
 from atonc.compiler.plan.streams import with_idle_steps
 from atonc.compiler.plan.types import BufferKind, CpuPlan, EpochPlan, StepPlan
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import brief, dataclass
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.fields import UnitConfig, changed
 from atonc.machine.hw.four_bits import FourBits
@@ -99,6 +99,7 @@ class EncryptedRegion:
 
 @dataclass(frozen=True)
 class Program:
+    __repr__ = brief
     steps: tuple[ProgramStep, ...]
     placed: Mapping[str, Placed]
     inputs: tuple[str, ...]  # buffers in the order of the graph's inputs

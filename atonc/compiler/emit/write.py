@@ -29,14 +29,20 @@ _OF_C = re.compile(  # and of C++, which the rest of a firmware may be in
     "thread_local|throw|true|try|typedef|typeid|typename|typeof|typeof_unqual|union|unsigned|using|virtual|void|volatile|"
     "wchar_t|while|xor|xor_eq|_[A-Z_].*"
 )
-_OF_FILES = re.compile(  # an application has its main.c, and NAME.h would stand before a header of the library
+_OF_FILES = re.compile(  # an application has its main.c, and NAME.h would stand before a header of a library
     "main|assert|complex|ctype|errno|fenv|inttypes|iso646|limits|locale|math|setjmp|signal|stdalign|stdarg|stdatomic|"
-    "stdbit|stdbool|stdckdint|stddef|stdint|stdio|stdlib|stdnoreturn|string|tgmath|threads|time|uchar|wchar|wctype"
+    "stdbit|stdbool|stdckdint|stddef|stdint|stdio|stdlib|stdnoreturn|string|tgmath|threads|time|uchar|wchar|wctype|"
+    r"stm32n6\w*|system_stm32\w*|cmsis\w*|core_cm\w*|arm_(math|nn)\w*"
+)
+_MACROS = re.compile(  # of the C library and of the device's headers: macros of the runtime paste the name, expanded
+    r"NULL|EOF|BUFSIZ|NDEBUG|errno|stdin|stdout|stderr|offsetof|EDOM|ERANGE|EILSEQ|EINVAL|ENOMEM|NAN|INFINITY|I|CHAR_BIT|"
+    r"((U?INT|S?CHAR|U?CHAR|U?SHRT|U?L?LONG|S?SIZE|PTRDIFF|W?CHAR|WINT|FLT|DBL|LDBL|RAND|PATH)\w*)_(MAX|MIN|WIDTH)|"
+    r"SIG(INT|TERM|ABRT|FPE|ILL|SEGV)|SEEK_(SET|CUR|END)|EXIT_(SUCCESS|FAILURE)|PRI[diouxX]\w+|STM32\w+|HAL_\w+|LL_\w+"
 )
 
 
 def is_reserved(name: str) -> bool:
-    return bool(_OF_C.fullmatch(name) or _OF_FILES.fullmatch(name.lower()))
+    return bool(_OF_C.fullmatch(name) or _OF_FILES.fullmatch(name.lower()) or _MACROS.fullmatch(name))
 
 
 def check_name(name: str) -> str:
@@ -45,8 +51,10 @@ def check_name(name: str) -> str:
         rule = "letters, digits and _, no digit first, at most 64"
         raise InputError(f"{name[:70]!r} cannot be a name", rule=rule, remedy="take another name")
     if is_reserved(name):
-        rule = "words of C and C++, main, headers of the C library and what begins with __ or _A to _Z are taken"
-        raise InputError(f"{name!r} cannot be a name", rule=rule, remedy=f"take another, such as {name.strip('_')}_net")
+        rule = "words of C, C++, macros and headers of the C library and the device, main, __x and _A to _Z are taken"
+        other = f"{name.strip('_')}_net"
+        other = f"net_{name.strip('_')}" if is_reserved(other) else other
+        raise InputError(f"{name!r} cannot be a name", rule=rule, remedy=f"take another, such as {other}")
     return name
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.machine.base.errors import ModelError
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import brief, dataclass
 
 Array = NDArray[Any]
 
@@ -72,6 +72,8 @@ def _code_range(dtype: str) -> tuple[int, int]:
 @dataclass(frozen=True, eq=False)
 class Tensor:
     """A named value; `data` is set for constants only."""
+
+    __repr__ = brief
 
     name: str
     shape: tuple[int, ...]
@@ -137,6 +139,8 @@ class CarriedState:
 @dataclass(frozen=True, eq=False)
 class Graph:
     """Operators in an order in which they can run, and every tensor that they name."""
+
+    __repr__ = brief
 
     tensors: Mapping[str, Tensor]
     ops: tuple[Op, ...]

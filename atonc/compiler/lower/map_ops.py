@@ -8,7 +8,7 @@ from functools import partial
 
 from atonc.compiler.ir import Op, layer_name
 from atonc.compiler.lower import edge_advice
-from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.context import Context, error_step
 from atonc.compiler.lower.facts import CONVOLUTIONS, Facts
 from atonc.compiler.lower.registry import Recipe, recipe_for
 from atonc.compiler.lower.same_bits import taking
@@ -29,7 +29,7 @@ from atonc.compiler.select.decisions import FIRST, Decisions, Stripe
 from atonc.compiler.select.enumerate import attempt
 from atonc.compiler.select.form import Form, Refusal, RefusedForm
 from atonc.machine.base.errors import UnsupportedError
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import brief, dataclass
 from atonc.machine.base.progress import stage
 from atonc.machine.base.reasons import Rule
 
@@ -66,6 +66,7 @@ class ReasonedCall:
 
 @dataclass(frozen=True)
 class Mapped:
+    __repr__ = brief
     works: tuple[LoweredOperator, ...]  # one of each operator, in the order of the graph
     context: Context
     reason_of: Mapping[str, CpuReason]  # why an operator is a call of the CPU, one for each that is
@@ -246,10 +247,10 @@ def _shown_fine(op: Op, recipe: Recipe, refused: RefusedForm, context: Context) 
     values, of typical inputs and of codes at random, is taken; verification holds it to that."""
     context.facts = context.facts.any_error
     groups = recipe(op, context)
-    meaning, codes = context.semantics[op.name], farthest(context, op)
-    if codes > MOST_CODES:
+    meaning, most = context.semantics[op.name], MOST_CODES * error_step(context.tensor(op.outputs[0]))
+    if farthest(context, op) > most:
         raise Refusal.of(refused)
-    context.semantics[op.name] = replace(meaning, error=min(meaning.error, MOST_CODES))
+    context.semantics[op.name] = replace(meaning, error=min(meaning.error, most))
     context.refused.append(refused)
     return groups
 

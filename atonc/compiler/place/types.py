@@ -7,7 +7,7 @@ from dataclasses import field
 
 from atonc.compiler.place.usage import MemoryUse
 from atonc.compiler.plan.types import Buffer
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import brief, dataclass
 
 # Buffers that the application supplies at run time stand here: no memory of the chip does, and no pool may.
 USER_POOL, USER_BASE, USER_BYTES = "user", 0xA000_0000, 0x1000_0000
@@ -42,6 +42,8 @@ class Placed:
 @dataclass(frozen=True)
 class Layout:
     """Where everything lies, and how much memory that takes."""
+
+    __repr__ = brief
 
     placed: Mapping[str, Placed]
     lower_bound_bytes: int  # largest sum of live bytes over the steps: no layout needs less

@@ -24,6 +24,7 @@ class Purpose(StrEnum):
     FEATURES = "features"  # writes the features as the units want them
     PADDING = "padding"  # writes a padded copy of the features
     BORDER = "border"  # writes a copy of the features with their zero point around it
+    CONSTANTS = "constants"  # writes a copy of the features with constant channels beside them
     KERNELS = "kernels"  # packs the factors of a product: one as features, one as kernels
     PART = "part"  # computes or adds partial results
 

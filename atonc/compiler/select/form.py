@@ -141,10 +141,14 @@ class Refusal(Exception):
 
 
 def without_evidence(graded: Graded) -> RefusedForm:
-    """A form that the user does not trust."""
-    by = f" (argument {graded.argument})" if graded.argument else ""
-    seen = f"{graded.grade}: {graded.feature}{by}"
-    return RefusedForm(NO_EVIDENCE, seen, f"seen: {graded.seen}", NO_EVIDENCE.remedy)
+    """A form that the user does not trust: what it needs, what ST programs use instead, and what decides about it."""
+    name, role, value = graded.feature
+    unit, _, quantity = name.partition(" ")
+    is_shift, by = quantity.startswith("SHIFT"), f", argument {graded.argument}" if graded.argument else ""
+    needs = f"shift {value} ({unit}{by})" if is_shift else f"{name}{f' of {role}' if role else ''} = {value}{by}"
+    change = "bring the scales of its inputs and its output closer together" if is_shift else "use other sizes"
+    used = f"ST programs use {graded.seen.replace('..', ' to ')}" if graded.seen else "no ST program has it"
+    return RefusedForm(NO_EVIDENCE, f"needs {needs}", used, f"{change}, or try --allow-unproven on a board")
 
 
 def _in_ram(buffer: Buffer) -> Buffer:

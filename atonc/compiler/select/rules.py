@@ -79,9 +79,9 @@ NO_WIDE_FORM = _rule(
 )
 NO_EVIDENCE = _rule(
     "CPU-EVIDENCE",
-    "every way to put this operator on the NPU that the compiler knows has a form without evidence",
+    "every NPU configuration that the compiler knows for this operator needs a value that ST programs do not use",
     "what docs/silicon.md lists; --silicon seen allows less, --allow-unproven more",
-    "change the sizes of the layer, or try --allow-unproven on a board",
+    "try --allow-unproven on a board, or use other scales or sizes: the reason names the value",
     _SEEN,
 )
 ASKED = _rule("ON-CPU", "the user asked for the CPU", "--on cpu NODE", "leave out --on cpu for this node")

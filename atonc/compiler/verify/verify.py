@@ -26,19 +26,21 @@ from atonc.compiler.compare.layers import code_size
 from atonc.compiler.compare.metrics import cosine
 from atonc.compiler.emit.program import Program, ProgramStep
 from atonc.compiler.ir import Array, Graph, Op, layer_name
+from atonc.compiler.lower.context import error_step
 from atonc.compiler.lower.map_ops import Mapped
 from atonc.compiler.lower.semantics.error_model import Declared, declared_errors
 from atonc.compiler.lower.semantics.run import mapped_op
 from atonc.compiler.lower.semantics.sums import Layered, room_seen
 from atonc.compiler.lower.sixteen.sums import TwoHalves
 from atonc.compiler.ops import run_graph, run_op, start_values
+from atonc.compiler.plan.policy import MOST_CODES
 from atonc.compiler.plan.types import CpuPlan
 from atonc.compiler.verify import CoarserThanDeclared
 from atonc.compiler.verify.emulation import Emulation
 from atonc.machine.base.errors import VerificationError
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import brief, dataclass
 from atonc.machine.base.progress import stage
-from atonc.machine.base.words import count
+from atonc.machine.base.words import count, difference_text
 from atonc.machine.hw.mpool import MemoryPool
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ FLOAT_NOISE, FLOAT_STEPS = 1e-3, 4 * 2.0**-24  # of a code, and of a value: memo
 @dataclass(frozen=True)
 class LayerCheck:
     """One tensor that the program holds, in codes."""
+
+    __repr__ = brief
 
     tensor: str
     kind: str
@@ -69,6 +73,7 @@ class LayerCheck:
     declared: float = 0.0  # codes that its form says it may be off
     own: bool = False  # beyond its limit, value for value what its form means: the form is coarser than it declares
     as_vendor: bool = False  # beyond its limit, value for value as the vendor's roundings give it
+    poor: bool = False  # further off than a layer may be unless the user allows it
 
     @property
     def bad(self) -> bool:
@@ -257,6 +262,7 @@ def _compared(graph: Graph, name: str, got: Array, expected: Array) -> LayerChec
         max_diff=worst,
         differ_percent=differ,
         limit=0.0,
+        poor=worst > MOST_CODES * error_step(tensor),
     )
 
 
@@ -271,17 +277,30 @@ LARGE = 4_000_000  # values of all tensors together: a run takes more than a sec
 
 @dataclass(frozen=True)
 class OutputCheck:
+    """An output against exact arithmetic. One LSB of a float output is that of the codes which it comes from."""
+
     name: str
     cosine: float
     max_lsb: float
     exact_percent: float
     within1_percent: float
-    span: float | None = None  # of a float output, largest less smallest value: `max_lsb` is in real values then
+    max_error: float  # in real values
+    span: float  # of the exact values, largest minus smallest, in real values
+    is_float: bool = False
+
+    @property
+    def worst_text(self) -> str:
+        """The largest error: in LSB, of floats in real values beside their range."""
+        if not self.is_float:
+            return f"max error {self.max_lsb:g} LSB"
+        return f"max error {difference_text(self.max_error, self.span)}"
 
 
 @dataclass(frozen=True)
 class VerifyReport:
     """Every layer within its limit; free-running outputs against exact arithmetic of the canonical graph."""
+
+    __repr__ = brief
 
     samples: int
     outputs: tuple[OutputCheck, ...]
@@ -289,6 +308,14 @@ class VerifyReport:
     worst_layer: float = 0.0  # codes
     checks: tuple[LayerCheck, ...] = ()  # every tensor, its worst of all samples
     tensors: int = 0  # that were compared: those in memory, and those that flow on inside an epoch
+
+    @property
+    def worst_text(self) -> str:
+        """How far layers are from exact arithmetic, and how far the compiler declares that they may be."""
+        if not self.worst_layer:
+            return "all exact"
+        limit = max((check.limit for check in self.checks), default=0.0)
+        return f"max error {self.worst_layer:.3g} LSB per layer (limit {limit:g})"
 
     @property
     def tightest(self) -> LayerCheck | None:
@@ -342,7 +369,7 @@ def verify(
             pairs[name].append((got[name], expected[name]))
         del expected  # all tensors of the network, before the next input
     worst = max((layer.max_diff for layer in layers), default=0.0)
-    outputs = tuple(_check(name, pairs[name]) for name in graph.outputs)
+    outputs = tuple(_check(graph, name, pairs[name]) for name in graph.outputs)
     compared = len(layers) // len(samples)
     return VerifyReport(len(samples), outputs, len(graph.ops), worst, _worst(layers), compared)
 
@@ -399,18 +426,20 @@ def _remedy(layer: LayerCheck) -> str:
     return f"{elsewhere}report the model: {wrong}"
 
 
-def _check(name: str, pairs: list[tuple[Array, Array]]) -> OutputCheck:
-    """One array of differences at a time: outputs may be pictures."""
-    largest, equal, close, count = 0.0, 0, 0, 0
+def _check(graph: Graph, name: str, pairs: list[tuple[Array, Array]]) -> OutputCheck:
+    """One array of differences at a time: outputs may be images."""
+    tensor, largest, equal, close, count = graph.tensors[name], 0.0, 0, 0, 0
+    together = [np.concatenate([np.ravel(pair[side]) for pair in pairs]) for side in (0, 1)]
+    finite = together[1][np.isfinite(together[1])]
+    unit = code_size(graph, tensor, finite)
     for got, expected in pairs:
-        difference = np.abs(np.ravel(got).astype(np.float64) - np.ravel(expected))
+        difference = np.abs(np.ravel(got).astype(np.float64) - np.ravel(expected)) / unit
         largest = float(np.maximum(largest, difference.max(initial=0.0)))
         equal += int(np.count_nonzero(difference == 0))
         close += int(np.count_nonzero(difference <= 1))
         count += difference.size
     del difference
-    together = [np.concatenate([np.ravel(pair[side]) for pair in pairs]) for side in (0, 1)]
-    of, real = max(1, count), together[1]
-    finite = real[np.isfinite(real)] if real.dtype.kind == "f" else None
-    span = None if finite is None else float(np.ptp(finite)) if finite.size else 0.0
-    return OutputCheck(name, cosine(*together), largest, 100.0 * (equal / of), 100.0 * (close / of), span)
+    of, real = max(1, count), unit if tensor.is_float else tensor.scale if tensor.quant is not None else 1.0
+    span = (float(finite.max()) - float(finite.min())) * (1.0 if tensor.is_float else real) if finite.size else 0.0
+    shares = 100.0 * (equal / of), 100.0 * (close / of)
+    return OutputCheck(name, cosine(*together), largest, *shares, largest * real, span, tensor.is_float)

@@ -54,7 +54,7 @@ from atonc.machine.base.about import __version__
 from atonc.machine.base.build_folder import write_whole
 from atonc.machine.base.disk import together, write_files
 from atonc.machine.base.errors import AtoncError, CapacityError, ModelError
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import brief, dataclass
 from atonc.machine.base.reasons import CheckResult
 from atonc.machine.base.words import size_text
 from atonc.machine.hw.board import DEFAULT_SET, find_board, split_choice
@@ -203,6 +203,8 @@ class ApplicationFiles:
 @dataclass(frozen=True)
 class BuiltApplication:
     """An application as it was planned and written."""
+
+    __repr__ = brief
 
     plan: ApplicationPlan
     figures: ApplicationFigures

@@ -188,7 +188,7 @@ def figures_of(found: ApplicationPlan) -> dict[str, Any]:
         for home in made.program.placed.values()
         if home.buffer.kind == BufferKind.CONSTANT
     )
-    in_code = sum(made.memory_use().code_constants_bytes for _, made in runs)
+    in_code = sum(one.code_constants_bytes for one in told.networks)
     return {
         "busy_ms": 1000 * told.load,
         "busy_low_ms": sum(rate * low for rate, (low, _) in bands),

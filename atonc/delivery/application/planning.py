@@ -162,7 +162,8 @@ class NetworkFigures:
     ram_bytes: int
     resident_bytes: int
     slot_bytes: int
-    constants_bytes: int
+    constants_bytes: int  # all of them: in its slot, and those of CPU layers in its C file
+    code_constants_bytes: int = 0  # of these in the C file
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,7 @@ def figures(found: ApplicationPlan) -> ApplicationFigures:
 
 def _network(one: PlannedNetwork) -> NetworkFigures:
     cost, rate = one.compiled.cost, one.network.per_second
-    asked, seconds = _flash_demand(one.compiled)
+    (asked, seconds), memory = _flash_demand(one.compiled), one.compiled.memory_use()
     return NetworkFigures(
         one.name,
         latency_ms=cost.latency_ms,
@@ -221,7 +222,8 @@ def _network(one: PlannedNetwork) -> NetworkFigures:
         ram_bytes=parts.size_of(one.spans()),
         resident_bytes=parts.size_of(one.spans(BufferKind.RESIDENT)),
         slot_bytes=one.slot.end - one.slot.start,
-        constants_bytes=one.compiled.memory_use().weights_bytes,
+        constants_bytes=memory.weights_bytes,
+        code_constants_bytes=memory.code_constants_bytes,
     )
 
 

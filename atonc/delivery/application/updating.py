@@ -38,7 +38,7 @@ from atonc.machine.base.build_folder import write_whole
 from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import CapacityError, InputError
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import brief, dataclass
 from atonc.machine.base.words import Room
 from atonc.machine.hw.board import find_board
 
@@ -56,6 +56,7 @@ class BuiltMap:
 
 @dataclass(frozen=True)
 class BuiltUpdate:
+    __repr__ = brief
     application: Application
     built: BuiltMap
     place: ImagePlace

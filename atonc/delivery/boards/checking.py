@@ -16,7 +16,7 @@ from typing import Any
 
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError, plain
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import brief, dataclass
 from atonc.machine.emu.files.network_c import read_network
 from atonc.machine.emu.files.types import CompiledNetwork
 from atonc.machine.hw.board import APPLICATION, DISPLAY, FSBL, Board
@@ -393,6 +393,7 @@ class CheckRequest:
 
 @dataclass(frozen=True)
 class Checked:
+    __repr__ = brief
     board: str
     spans: tuple[Span, ...]
     findings: tuple[OverlapFinding, ...]

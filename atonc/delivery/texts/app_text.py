@@ -102,7 +102,9 @@ def _slots(built: BuiltApplication) -> str:
     used = sum(len(one.data) for one in built.output.contents)
     what = "constants and images" if built.output.images else "constants"
     saved = f", {size_text(told.saved_constants_bytes)} saved by sharing" if told.saved_constants_bytes else ""
-    return f"{count(len(told.networks), 'slot')} of {size_text(size)} with {size_text(used)} of {what}{saved}"
+    in_code = sum(one.code_constants_bytes for one in told.networks if one.name not in built.output.images)
+    beside = f", {size_text(in_code)} of constants of CPU layers in C files" if in_code else ""
+    return f"{count(len(told.networks), 'slot')} of {size_text(size)} with {size_text(used)} of {what}{saved}{beside}"
 
 
 def _ram(built: BuiltApplication) -> str:

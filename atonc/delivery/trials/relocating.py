@@ -19,7 +19,7 @@ from atonc.delivery.reloc.pools import PoolMode, check_modes
 from atonc.machine.base.build_folder import BuildKind, Owner, write_whole
 from atonc.machine.base.disk import read_file, write_files
 from atonc.machine.base.errors import InputError
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import brief, dataclass
 from atonc.machine.base.progress import stage
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ _VERSION_FILES = ("Middlewares/ST/AI/Npu/ll_aton/ll_aton_version.h", "ll_aton_ve
 @dataclass(frozen=True)
 class RelocatableImage:
     """An image on disk."""
+
+    __repr__ = brief
 
     built: BuiltImage
     files: tuple[Path, ...]

@@ -183,7 +183,7 @@ def parse(words: Sequence[str], st: StRelease | None = None) -> argparse.Namespa
     asked = parser(words[0] if words[0] in (*VERBS, "--version") and words[0] not in _OF_ALL else "")
     verbs = verbs_of(asked)
     options, unknown = asked.parse_known_args(words)
-    options.st = meant.call
+    options.st, options.words = meant.call, tuple(words)
     wrong = next((word for word in unknown if word.startswith("-")), "")
     if unknown:
         known = [name for verb in _path(words, verbs) for name in verb._option_string_actions]

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from hashlib import sha256
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.compile.reproduce import MODEL_HASH
 from atonc.compiler.place.usage import MemoryUse
 from atonc.insight.explain.types import LayerView, NetworkView
-from atonc.machine.base.errors import InputError, ToolError
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.errors import InputError, ToolError, plain
+from atonc.machine.base.frozen import brief, dataclass
 from atonc.machine.base.words import count, instead
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from atonc.compiler.lower.map_ops import Mapped
     from atonc.compiler.place import Layout
     from atonc.compiler.verify.verify import VerifyReport
+    from atonc.insight.report.document import Document
     from atonc.machine.cost.band import PredictionBand
     from atonc.machine.cost.energy import EnergyEstimate
     from atonc.machine.emu.network import EmulatedNetwork
@@ -88,6 +91,8 @@ def _each(shapes: Shapes, inputs: Mapping[str, Any], run: Callable[[Mapping[str,
 @dataclass(frozen=True)
 class NetworkMemory(MemoryUse):
     """Bytes that the network takes: `ram_bytes` in all, and what for."""
+
+    __repr__ = brief
 
     lower_bound_bytes: int = 0  # no layout of the activations takes less
 
@@ -163,10 +168,21 @@ class Compilation:
     """A verified program with everything that is known of it.
 
     Figures are predicted by models of the hardware, not measured; `prediction_error` says how far they may be off.
+
+    >>> c = atonc.compile("examples/digits/digits.tflite")
+    >>> c.inputs[0].name, c.layers["CONV_2D_1"].on, c.memory.flash_bytes > c.memory.code_constants_bytes
+    ('image', 'npu', True)
     """
 
-    def __init__(self, view: CompileView) -> None:
+    def __init__(self, view: CompileView, model: Any = None) -> None:
+        """`model`: what it was made from, as it was given; without it the file of the view."""
         self.view = view
+        self.model: Any = model if model is not None else view.path
+
+    def require_unchanged(self, file: Path) -> None:
+        """A verb that reads the model again must find the same one."""
+        if not file.is_file() or self.view.reproduce.get(MODEL_HASH) != sha256(file.read_bytes()).hexdigest():
+            raise InputError("is gone, or not the model that was compiled", where=str(file), remedy="compile it again")
 
     # --- figures -------------------------------------------------------------------------------------------------
 
@@ -306,10 +322,22 @@ class Compilation:
 
     # --- how it looks ---------------------------------------------------------------------------------------------
 
-    def __repr__(self) -> str:
-        from atonc.insight.report.compile_text import short_repr
+    @property
+    def document(self) -> Document:
+        """What `atonc generate` prints, as sections and figures; `.data()` is its JSON."""
+        from atonc.insight.report.compile_text import document
 
-        return short_repr(self.view)
+        return document(self.view)
+
+    def __repr__(self) -> str:
+        from atonc.insight.report.compile_text import short_lines
+
+        return plain(short_lines(self.view)[0])
+
+    def __str__(self) -> str:
+        from atonc.insight.report.compile_text import short_lines
+
+        return "\n".join(short_lines(self.view))
 
     def _repr_html_(self) -> str:
         from atonc.insight.report.compile_text import picture

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from atonc.machine.emu.network import EmulatedNetwork
     from atonc.machine.hw.board import Board
 
-    Model: TypeAlias = str | PathLike[str] | bytes | ModelProto | Quantised
+    Model: TypeAlias = str | PathLike[str] | bytes | ModelProto | Quantised | Compilation
     Data: TypeAlias = str | PathLike[str] | Mapping[str, Array]
 
 _UNNAMED = "model"
@@ -61,6 +61,14 @@ _MOST_NAME = 48
 
 @contextmanager
 def model_file(model: Model) -> Iterator[Path]:
+    """The file of a model; that of a compilation is the one that it was made from."""
+    from atonc.doors.python.compilation import Compilation
+
+    if isinstance(model, Compilation):
+        with model_file(model.model) as file:
+            model.require_unchanged(file)
+            yield file
+        return
     if isinstance(model, str | PathLike):
         yield Path(model)
         return
@@ -69,8 +77,28 @@ def model_file(model: Model) -> Iterator[Path]:
         yield file
 
 
+def _options(model: Model, given: Mapping[str, Any] | None) -> Options:
+    """Options of the compiler for a verb that verifies nothing: those given, or those of the compilation."""
+    from atonc.doors.python.compilation import Compilation
+
+    if not isinstance(model, Compilation):
+        asked: Options = arguments(Options, {"verify": False, **(given or {})})
+        return asked
+    if given:
+        raise InputError(
+            f"{', '.join(given)} for a model that is compiled already", remedy="give them to atonc.compile, or a path"
+        )
+    return replace(model.view.options, verify=False)
+
+
+def _place(value: Any, what: str, remedy: str) -> Path:
+    if not isinstance(value, str | PathLike):
+        raise InputError(f"{what}, not of type {type(value).__name__}", remedy=remedy)
+    return Path(value)
+
+
 @contextmanager
-def build_folder(side: Model | Compilation) -> Iterator[Path]:
+def build_folder(side: Model) -> Iterator[Path]:
     """A folder of a build, or a model; a compilation is written down first."""
     from atonc.doors.python.compilation import Compilation
 
@@ -163,14 +191,18 @@ def compile(model: Model, *, name: str = "network", **options: Any) -> Compilati
     what `quantize` gives.
 
     The options are those of `atonc.compiler.request.options.Options`, also spelled as on the command line
-    (`input_data_type="uint8"`).
+    (`input_data_type="uint8"`); `resident=True` is `--resident`.
+
+    >>> c = atonc.compile("examples/digits/digits.tflite", resident=True)
+    >>> c.latency_ms < 1, c.memory.resident_bytes > 0, len(c.layers)
+    (True, True, 8)
     """
     from atonc.delivery.generate.generating import analyze
     from atonc.doors.python.compilation import Compilation
 
     wanted = arguments(Options, options)
     with in_notebook(), model_file(model) as file:
-        return Compilation(analyze(file, wanted, name))
+        return Compilation(analyze(file, wanted, name), model)
 
 
 def application(
@@ -184,6 +216,10 @@ def application(
 
     The options are those of `atonc.delivery.application.types.AppOptions`, also spelled as on the command line;
     `compiler`: those of `atonc.compile`, for a list of models.
+
+    >>> found = atonc.application(["examples/digits/digits.tflite", "examples/digits/digits.onnx"])
+    >>> [one.name for one in found.figures.networks]
+    ['digits', 'digits_2']
     """
     from atonc.delivery.application.read import of_models, read_application
     from atonc.delivery.trials.applications import build_and_try
@@ -205,6 +241,8 @@ def update_network(
     """The next version of a relocatable network of an application, for firmware that was built before (`built`).
 
     The options are those of `atonc.delivery.application.types.AppUpdateOptions`, also spelled as on the command line.
+
+    >>> found = atonc.update_network("app.toml", "reid", "update", built="build")  # doctest: +SKIP
     """
     from atonc.delivery.application.read import read_application
     from atonc.delivery.trials.applications import update_and_try
@@ -218,6 +256,9 @@ def quantize(model: Model, data: Data, **options: Any) -> QuantisedResult:
     """A float model as int8 ONNX, calibrated with a folder of pictures, an .npz file, or arrays by name.
 
     The options are those of `atonc.insight.quantizing.types.QuantizeOptions`, also spelled as on the command line.
+
+    >>> found = atonc.quantize("float.onnx", "photos")  # doctest: +SKIP
+    >>> c = atonc.compile(found)  # doctest: +SKIP
     """
     from atonc.doors.python.results import QuantisedResult
     from atonc.insight.quantizing.run import quantize as run_all
@@ -230,20 +271,27 @@ def quantize(model: Model, data: Data, **options: Any) -> QuantisedResult:
 def validate(
     model: Model, inputs: Data | None = None, *, compiler: Mapping[str, Any] | None = None, **options: Any
 ) -> ValidationResult:
-    """The compiled program on the emulator against the model's own kernels, on `inputs` or on made ones.
+    """The compiled program on the emulator against the model's own kernels, on `inputs` or on made ones: of a model,
+    or of what `compile` gave.
 
     The options are those of `atonc.insight.validating.validate_options.ValidateOptions` that say what is compared;
     `compiler`: those of `atonc.compile`.
+
+    >>> c = atonc.compile("examples/digits/digits.tflite")
+    >>> atonc.validate(c, "examples/digits/test.npz", batches=4, io_only=True).verdict
+    'passed'
     """
+    from atonc.doors.python.compilation import Compilation
     from atonc.doors.python.results import ValidationResult
     from atonc.insight.validating.validating import validate_model
 
     wanted = arguments(ValidateOptions, options)
     require_comparison(wanted)
-    asked = arguments(Options, {"verify": False, **(compiler or {})})
+    asked = _options(model, compiler)
+    known = model.compiled if isinstance(model, Compilation) else None
     with in_notebook(), model_file(model) as file, data_files(inputs) as files:
         wanted = replace(wanted, valinput=(*wanted.valinput, *files))
-        return ValidationResult.of(validate_model(file, wanted, asked), min_cosine=wanted.min_cos)
+        return ValidationResult.of(validate_model(file, wanted, asked, known), min_cosine=wanted.min_cos)
 
 
 def evaluate(
@@ -258,56 +306,81 @@ def evaluate(
 
     The options are those of `atonc.insight.evaluating.options.EvaluateOptions`; `compiler`: those of `atonc.compile`.
     What is done is kept in `output`, so an interrupted call goes on where it was.
+
+    >>> found = atonc.evaluate("examples/digits/digits.tflite", "examples/digits/test.npz", limit=4)
+    >>> found.sides["NPU"][0].value
+    1.0
     """
     from atonc.doors.python.results import EvaluationResult
     from atonc.insight.evaluating.run import evaluate as run_evaluation
 
-    asked = arguments(Options, {"verify": False, **(compiler or {})})
+    asked = _options(model, compiler)
     with in_notebook(), model_file(model) as file, data_file(data) as samples:
         wanted = arguments(EvaluateOptions, {"data": samples, **options})
         return EvaluationResult.of(run_evaluation(file, wanted, asked, Path(output)))
 
 
 def load(folder: str | PathLike[str], name: str | None = None) -> EmulatedNetwork:
-    """A compiled network from its folder, ready to run."""
+    """A compiled network from its folder, ready to run.
+
+    >>> files = atonc.compile("examples/digits/digits.tflite").save("build")
+    >>> [one.name for one in atonc.load("build").outputs]
+    ['probabilities']
+    """
     from atonc.machine.emu import network
 
-    return network.load(Path(folder), name)
+    where = _place(folder, "a folder is named by its path", "atonc.run takes what atonc.compile gives as it is")
+    return network.load(where, name)
 
 
-def run(network: Compilation | Compiled | EmulatedNetwork, inputs: Mapping[str, Any]) -> dict[str, Array]:
-    """Outputs by name, as the emulated chip computes them.
+def run(
+    network: Compilation | Compiled | EmulatedNetwork | str | PathLike[str], inputs: Mapping[str, Any]
+) -> dict[str, Array]:
+    """Outputs by name, as the emulated chip computes them: of what `compile` or `load` gave, or of a folder.
 
-    Inputs by name: codes in the type of the input, real numbers (float), which become codes, or pictures.
+    Inputs by name: codes in the type of the input, real numbers (float), which become codes, or images.
+
+    >>> import numpy as np
+    >>> c = atonc.compile("examples/digits/digits.tflite")
+    >>> int(atonc.run(c, {"image": np.load("examples/digits/test.npz")["image"][0]})["probabilities"].argmax())
+    2
     """
     from atonc.doors.python.compilation import Compilation, run_compiled, run_loaded
     from atonc.machine.emu.network import EmulatedNetwork
 
+    if isinstance(network, str | PathLike):
+        network = load(network)
     if isinstance(network, EmulatedNetwork):
         return run_loaded(network, inputs)
     return run_compiled(network.compiled if isinstance(network, Compilation) else network, inputs)
 
 
 def explain(place: Model, prices: bool = False, **options: Any) -> NetworkView:
-    """Every layer with where it runs and the rules that decided so: of a model, or of a folder of ours or ST's.
+    """Every layer with where it runs and the rules that decided so: of a model, of what `compile` gave, or of a folder
+    of ours or ST's.
 
-    `prices`: remedies are tried, which compiles the model several times.
+    `prices`: options that may help are tried, which compiles the model several times.
+
+    >>> found = atonc.explain(atonc.compile("examples/digits/digits.tflite"))
+    >>> found.layers[-1].on, found.layers[-1].decisions[0].rule.id
+    ('cpu', 'CPU-SOFTMAX')
     """
     from atonc.delivery.generate import generating
+    from atonc.doors.python.compilation import Compilation
+    from atonc.insight.explain.actions import priced
     from atonc.insight.explain.folder import folder_view
     from atonc.insight.explain.ours import network_view
-    from atonc.insight.explain.remedies import priced
 
-    wanted = arguments(Options, {"verify": False, **options})
+    wanted = _options(place, options)
     with in_notebook(), model_file(place) as file:
         if file.is_dir():
             return folder_view(file)
-        view = generating.analyze(file, wanted)
-        return priced(view, network_view(view), wanted) if prices else network_view(view)
+        view = place.view if isinstance(place, Compilation) else generating.analyze(file, wanted)
+        return priced(view, network_view(view))[0] if prices else network_view(view)
 
 
 def explain_accuracy(
-    model: str | PathLike[str],
+    model: Model,
     *,
     float_model: str | PathLike[str] | None = None,
     inputs: str | PathLike[str] | None = None,
@@ -319,32 +392,40 @@ def explain_accuracy(
 
     `inputs`: .npz, .npy or .csv, else synthetic ones. `remedies`: the three largest losses are mended, measured and
     priced, which compiles the model several times.
+
+    >>> found = atonc.explain_accuracy("examples/digits/digits.tflite", samples=1, remedies=False)
+    >>> found.outputs[0][0]
+    'probabilities'
     """
     from atonc.compiler.compile.pipeline import compile_file
     from atonc.insight.accuracy.explain import explain_accuracy as explained
 
-    wanted = arguments(Options, {"verify": False, **options})
+    wanted = _options(model, options)
     original, files = None if float_model is None else Path(float_model), [] if inputs is None else [Path(inputs)]
-    with in_notebook():
-        found = explained(compile_file(Path(model), wanted), wanted, original, files, samples, remedies)
-    return replace(found, model=errors.plain(Path(model).name))
+    with in_notebook(), model_file(model) as file:
+        found = explained(compile_file(file, wanted), wanted, original, files, samples, remedies)
+    return replace(found, model=errors.plain(file.name))
 
 
 def sweep(file: str | PathLike[str], **options: Any) -> SweepTable:
     """Models or applications x sizes x options x boards as a .toml file names them (docs/sweep.md): a row for each.
 
     The options are those of `atonc.insight.sweeping.plan.SweepOptions`; nothing is written but the cache of rows.
+
+    >>> found = atonc.sweep("sweep.toml")  # doctest: +SKIP
+    >>> found.rows()[0]["latency_ms"]  # doctest: +SKIP
     """
     from atonc.delivery.application.comparing import sweep as run_all
     from atonc.doors.python.results import SweepTable
 
+    plan = _place(file, "a sweep is a .toml file", 'name the models in it: models = ["a.tflite", ...] (docs/sweep.md)')
     with in_notebook():
-        return SweepTable.of(run_all(Path(file), arguments(SweepOptions, options)))
+        return SweepTable.of(run_all(plan, arguments(SweepOptions, options)))
 
 
 def compare(
-    a: Model | Compilation,
-    b: Model | Compilation,
+    a: Model,
+    b: Model,
     *,
     inputs: Data | None = None,
     seed: int | None = None,
@@ -353,6 +434,10 @@ def compare(
     """Two builds side by side: compilations, folders of ours or ST's, or models, which are compiled for `board`.
 
     With `inputs`, or a photo-like one made from `seed`, both are run and their outputs compared.
+
+    >>> a, b = (atonc.compile("examples/digits/digits.tflite", prefer=one) for one in ("speed", "memory"))
+    >>> atonc.compare(a, b).rows()[0]["name"]
+    'latency'
     """
     from atonc.delivery.generate.comparing import CompareInputs, compare_builds
     from atonc.doors.python.results import ComparisonResult
@@ -361,16 +446,26 @@ def compare(
         return ComparisonResult.of(compare_builds(left, right, board, CompareInputs(files, seed)))
 
 
-def relocate(folder: str | PathLike[str], output: str | PathLike[str], **options: Any) -> RelocatableImage:
-    """A relocatable image of the network in a folder; the options are those of
-    `atonc.delivery.reloc.options.RelocOptions`."""
+def relocate(
+    folder: str | PathLike[str] | Compilation, output: str | PathLike[str], **options: Any
+) -> RelocatableImage:
+    """A relocatable image of the network in a folder, or of what `compile` gave; the options are those of
+    `atonc.delivery.reloc.options.RelocOptions`.
+
+    >>> image = atonc.relocate("build", "image", split=True)  # doctest: +SKIP
+    """
     from atonc.delivery.trials.relocating import relocate as build
 
-    return build(Path(folder), Path(output), arguments(RelocOptions, options))
+    with build_folder(folder) as place:
+        return build(place, Path(output), arguments(RelocOptions, options))
 
 
 def describe_board(board: str = "stm32n6570-dk") -> Board:
-    """Memories, areas, pool sets and clocks of a board: by its name, or by the path of its .toml file."""
+    """Memories, areas, pool sets and clocks of a board: by its name, or by the path of its .toml file.
+
+    >>> atonc.describe_board("stm32n6570-dk").clocks["npu_mhz"]
+    1000
+    """
     return find_board(board)
 
 
@@ -380,7 +475,10 @@ def check_firmware(
     pool_files: Iterable[str | PathLike[str]] = (),
     networks: Iterable[str | PathLike[str]] = (),
 ) -> Checked:
-    """Overlaps of a linked image with pools, networks, frame buffers, loader and flash slots."""
+    """Overlaps of a linked image with pools, networks, frame buffers, loader and flash slots.
+
+    >>> atonc.check_firmware("app.elf", networks=["build"]).findings  # doctest: +SKIP
+    """
     from atonc.delivery.boards.checking import CheckRequest, check
 
     files, folders = tuple(map(Path, pool_files)), tuple(map(Path, networks))

@@ -16,13 +16,14 @@ from atonc.insight.quantizing.types import Quantised
 from atonc.insight.sweeping.run import Sweep
 from atonc.insight.validating.judging import MIN_COSINE, complaints
 from atonc.insight.validating.validating import Validation
-from atonc.machine.base.errors import InputError
+from atonc.machine.base.errors import InputError, plain
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import instead
 
 if TYPE_CHECKING:
     from atonc.insight.report.document import Document
 
+_LINE = 200  # characters
 Rows = list[dict[str, Any]]
 
 
@@ -31,7 +32,8 @@ class Result(ABC):
 
     @property
     @abstractmethod
-    def _document(self) -> Document: ...
+    def document(self) -> Document:
+        """What the verb of the same name prints, as sections and figures; `.data()` is its JSON."""
 
     @classmethod
     def of(cls, found: Any, **more: Any) -> Self:
@@ -40,7 +42,7 @@ class Result(ABC):
 
     @property
     def tables(self) -> Mapping[str, Rows]:
-        return self._document.tables
+        return self.document.tables
 
     def rows(self, table: str = "") -> Rows:
         """A table as dictionaries."""
@@ -54,21 +56,36 @@ class Result(ABC):
         return data_frame(self.rows(table))
 
     def __repr__(self) -> str:
-        return f"<{self._document.line}; to_pandas() has {', '.join(self.tables)}>"
+        line = plain(f"<{self.document.line}; to_pandas() has {', '.join(self.tables)}>")
+        return line if len(line) <= _LINE else f"{line[: _LINE - 4]}...>"
 
     def _repr_html_(self) -> str:
         from atonc.insight.report.notebook import fragment
 
-        return fragment(self._document)
+        return fragment(self.document)
 
 
 @dataclass(frozen=True, repr=False)
 class ValidationResult(Result, Validation):
+    """What `atonc.validate` found.
+
+    >>> found = atonc.validate("examples/digits/digits.tflite", batches=2, io_only=True)
+    >>> found.passed, found.complaints, found.rows()[0]["name"]
+    (True, (), 'probabilities')
+    """
+
     min_cosine: float = MIN_COSINE  # outputs this close pass
 
     @property
     def passed(self) -> bool:
-        return not self.complaints
+        return self.verdict == "passed"
+
+    @property
+    def verdict(self) -> str:
+        """passed, failed, or cannot judge: a package that decides is not installed."""
+        from atonc.insight.report.validate_text import verdict_of
+
+        return verdict_of(self, self.min_cosine)
 
     @property
     def complaints(self) -> tuple[str, ...]:
@@ -76,7 +93,7 @@ class ValidationResult(Result, Validation):
         return tuple(complaints(self, self.min_cosine))
 
     @cached_property
-    def _document(self) -> Document:
+    def document(self) -> Document:
         from atonc.insight.report.validate_text import document
 
         return document(self, self.min_cosine)
@@ -84,7 +101,7 @@ class ValidationResult(Result, Validation):
 
 class EvaluationResult(Result, Evaluation):
     @cached_property
-    def _document(self) -> Document:
+    def document(self) -> Document:
         from atonc.insight.report.evaluate_text import document
 
         return document(self)
@@ -94,7 +111,7 @@ class QuantisedResult(Result, Quantised):
     """`atonc.compile` takes it as it is."""
 
     @cached_property
-    def _document(self) -> Document:
+    def document(self) -> Document:
         from atonc.insight.report.quantize_text import document
 
         return document(self, "")
@@ -102,7 +119,7 @@ class QuantisedResult(Result, Quantised):
 
 class SweepTable(Result, Sweep):
     @cached_property
-    def _document(self) -> Document:
+    def document(self) -> Document:
         from atonc.insight.report.sweep_text import document
 
         return document(self)
@@ -110,7 +127,7 @@ class SweepTable(Result, Sweep):
 
 class ComparisonResult(Result, Comparison):
     @cached_property
-    def _document(self) -> Document:
+    def document(self) -> Document:
         from atonc.insight.report.compare_text import document
 
         return document(self)

@@ -234,8 +234,8 @@ def summary(document: Mapping[str, Any]) -> dict[str, Any]:
     found["gates"], found["notes"] = document["gates"][:20], document["notes"][:40]
     found["cpu_ops"], found["cpu_count"] = cpu[:50], len(cpu)
     if checked:
-        keys = ("samples", "reference", "passed", "complaints", "outputs", "accuracy", "worst_layer", "notes")
-        found["validation"] = {key: checked[key] for key in keys if key in checked}
+        keys = ("samples", "reference", "passed", "verdict", "complaints", "outputs", "accuracy", "worst_layer")
+        found["validation"] = {key: checked[key] for key in (*keys, "notes") if key in checked}
     return found
 
 
@@ -258,7 +258,7 @@ def explain(work: JobWork) -> JobOutcome:
     asked = work.options
     wanted = compiler_options(asked)
     view = analyzed(work.model, wanted, asked.name, title=work.title)
-    network, known = network_of(view, wanted, asked)
+    network, known = network_of(view, asked)
     layers = chosen_layers(network, asked.layer)
     document = explain_text.as_json(network, layers, known)
     said = lines(explained(network, layers, known, asked))

@@ -257,11 +257,19 @@ def _profile_notes(profile: Profile, options: argparse.Namespace) -> None:
         note(f"unknown keys in the profile are ignored: {', '.join(profile.unknown_keys)}", options)
 
 
-def analyzed(model: Path, wanted: Options, name: str, watch: Watch | None = None, title: str = "") -> CompileView:
-    """A model compiled and weighed; one that has no room says what lives at the worst step, and the levers, each tried.
-
-    `title`: the name that a visitor knows the model by; it is no path here."""
+def analyzed(
+    model: Path,
+    wanted: Options,
+    name: str,
+    watch: Watch | None = None,
+    title: str = "",
+    words: tuple[str, ...] = (),
+) -> CompileView:
+    """A model compiled and weighed; one that has no room says what lives at the worst step, and the options that help,
+    each tried. `title`: the name that a visitor knows the model by; it is no path here. `words`: the command that asks
+    for it."""
     from dataclasses import replace
+    from functools import partial
 
     from atonc.compiler.compile import reproduce
     from atonc.compiler.compile.pipeline import no_watch, read_model
@@ -269,11 +277,13 @@ def analyzed(model: Path, wanted: Options, name: str, watch: Watch | None = None
     from atonc.delivery.generate import generating
 
     try:
-        view = generating.analyze(model, wanted, name, watch or no_watch)
+        view = replace(generating.analyze(model, wanted, name, watch or no_watch), words=words)
     except PlacementError as error:
-        from atonc.insight.explain.remedies import shortage_lines
+        from atonc.insight.explain.actions import Subject, try_all
+        from atonc.insight.report.explain_text import shortage_lines
 
-        error.details = tuple(shortage_lines(read_model(model, wanted), wanted, error))
+        source, asking = read_model(model, wanted), partial(reproduce.asking, words, Path(title or model), wanted, name)
+        error.details = tuple(shortage_lines(error, try_all(Subject(source, wanted, model, asking=asking))))
         raise error from None
     if not title:
         return view

@@ -39,7 +39,7 @@ class ExplainOptions:
         (), "--layer --node", PLAIN, "only this layer (repeatable)", metavar="NAME", takes=Takes(many=AGAIN)
     )
     all: bool = option(False, "--all", PLAIN, "every layer with every reason, not the ten costliest")
-    prices: bool = option(True, "--no-prices", PLAIN, "do not try the remedies: faster")
+    prices: bool = option(True, "--no-prices", PLAIN, "do not try the options that may help: faster")
     search: bool = option(False, "--search", PLAIN, "which programs were built, and what each brought", takes=LOCAL)
     terms: bool = option(
         False, "--terms", PLAIN, "what the words mean: epoch, feature, composed, ...; needs no model", takes=LOCAL
@@ -128,24 +128,24 @@ def _network(options: argparse.Namespace) -> tuple[NetworkView, Known]:
 
         asked = Options(npu_mhz=options.npu_mhz, cpu_mhz=options.cpu_mhz, flash_mbps=options.flash_mbps)
         name = None if options.name == "network" else options.name
-        return folder_view(place, name, lambda machine: with_asked_clocks(machine, asked)), Known()
+        return folder_view(place, name, lambda machine: with_asked_clocks(machine, asked)), Known(of_folder=True)
     model, wanted = model_path(options), compiler_options(options)
-    return network_of(analyzed(model, wanted, options.name), wanted, options)
+    return network_of(analyzed(model, wanted, options.name), options)
 
 
-def network_of(view: CompileView, wanted: Options, options: argparse.Namespace) -> tuple[NetworkView, Known]:
-    """A compilation with the remedies that were tried, as far as they are asked for."""
+def network_of(view: CompileView, options: argparse.Namespace) -> tuple[NetworkView, Known]:
+    """A compilation with the options that were tried, as far as they are asked for: of some layers only their fixes."""
+    from atonc.insight.explain.actions import priced
     from atonc.insight.explain.ours import network_view
-    from atonc.insight.explain.remedies import levers, priced
     from atonc.insight.report.explain_text import Known
 
     network = network_view(view)
     if not options.prices:
-        return network, Known(outlook=view.resident_outlook)
-    tried = levers(view.compiled.source, wanted) if network.memory.spilled_bytes and not options.layer else None
-    wished = chosen_layers(network, options.layer)  # only their remedies are tried
-    rules = {one.rule.id for layer in wished for one in layer.decisions}
-    return priced(view, network, wanted, rules), Known(tried, view.resident_outlook)
+        return network, Known()
+    wished = chosen_layers(network, options.layer)
+    rules = {one.rule.id for layer in wished for one in layer.decisions} if options.layer else None
+    network, tried = priced(view, network, rules)
+    return network, Known(tried)
 
 
 def chosen_layers(network: NetworkView, names: Sequence[str]) -> list[LayerView]:

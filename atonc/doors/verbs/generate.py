@@ -61,6 +61,7 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
         preflight.check_compiler()
     from atonc.compiler.compile.reproduce import MODEL_HASH
     from atonc.delivery.generate import generating
+    from atonc.insight.explain.actions import quick
     from atonc.insight.explain.ours import network_view
     from atonc.insight.report import compile_text
     from atonc.insight.report.compile_text import Dump, Stopped
@@ -69,7 +70,8 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
     wanted = wanted if layout is None else layouts.with_layout(wanted, layout)
     dump = Dump(options.dump, options.stop_after)
     try:
-        view = analyzed(model, wanted, options.name, dump if options.dump else None)
+        words = getattr(options, "words", ())  # a form has none
+        view = analyzed(model, wanted, options.name, dump if options.dump else None, words=words)
     except Stopped:
         return CommandReply()
     finally:
@@ -85,7 +87,8 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
     if folder is None and options.output is not None and options.report:
         view = generating.write_reports(view, options.output)
     write_pictures(lambda: network_view(view), options)
-    document = compile_text.document(view, gates, options.verbose)
+    unseen = options.st or options.json or options.quiet  # then nobody reads what comes next
+    document = compile_text.document(view, gates, options.verbose, None if unseen else quick(view))
     if options.st:
         document = replace(document, sections=options.st.sections(view), summary=())
     return CommandReply(

@@ -4,8 +4,10 @@ errors are one paragraph, no option may be abbreviated, the usual help is short.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import Field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from atonc.compiler.request.options import OUTPUT as OUTPUT
@@ -215,22 +217,36 @@ def default_text(action: argparse.Action) -> str:
     return "" if value in ("", 0.0) and not isinstance(value, int) else str(value).replace("%", "%%")
 
 
+def _is_flag(word: str, flag: str) -> bool:
+    """Whether somebody wrote this flag there, with its value behind it or not."""
+    return word.split("=")[0] == flag or (not flag.startswith("--") and word.startswith(flag))
+
+
 class Parser(argparse.ArgumentParser):
     """Errors as one paragraph, like all others; no abbreviations, so that scripts go on working when options come."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(**{"formatter_class": Formatter, "allow_abbrev": False, **more})  # type: ignore[arg-type]
+        self.words: list[str] = []  # as they were typed
 
     def error(self, message: str) -> NoReturn:
         raise InputError(message, remedy=f"see {self.prog} --help")
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         """Values that are refused say of which option they are."""
+        typed = [flag for flag in action.option_strings if any(_is_flag(word, flag) for word in self.words)]
+        where = (typed or action.option_strings or [str(action.metavar)])[-1]
+        if action.type is Path and not arg_string:
+            raise InputError("the path is empty", where=where, remedy="write . for the folder that you are in")
         try:
             return super()._get_value(action, arg_string)
         except InputError as error:
-            error.where = error.where or (action.option_strings or [str(action.metavar)])[-1]
+            error.where = error.where or where
             raise
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self.words = list(sys.argv[1:] if args is None else args)
+        return super().parse_known_args(args, namespace)
 
     def format_help(self, every: bool = False) -> str:
         """`every`: with the options that few need."""

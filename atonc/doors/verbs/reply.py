@@ -24,7 +24,7 @@ from atonc.insight.report.terminal import show, show_paged
 from atonc.machine.base.about import __version__
 from atonc.machine.base.declare import Takes, option
 from atonc.machine.base.disk import write_file
-from atonc.machine.base.errors import AtoncError, InputError, plain
+from atonc.machine.base.errors import CANNOT_JUDGE, AtoncError, InputError, plain
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.progress import stage
 from atonc.machine.base.reasons import CheckResult
@@ -57,12 +57,14 @@ def give(reply: CommandReply, options: argparse.Namespace) -> int:
             (show_paged if getattr(options, "pager", False) else show)(text)
     if found.checks is None:
         return reply.code
-    broken = [check for check in found.checks if not check.holds]
-    for check in broken if reply.complain else ():
-        print(f"atonc: {check.says}", file=sys.stderr)
+    for check in found.checks if reply.complain else ():
+        if not check.holds:
+            print(f"atonc: {check.says}", file=sys.stderr)
     if hasattr(options, "junit"):
         report(options, reply.kind.partition("-")[0], reply.subject, found.checks)
-    return 1 if broken else 0
+    if any(check.broken for check in found.checks):
+        return 1
+    return CANNOT_JUDGE if any(check.unjudged for check in found.checks) else 0
 
 
 def note(text: str, options: argparse.Namespace) -> None:
@@ -145,7 +147,11 @@ def annotate(subject: Path, broken: Sequence[CheckResult]) -> None:
         return
     for check in broken:
         title, file = _property(f"atonc: {check.name}"), _property(subject.as_posix())
-        print(f"::error file={file},title={title}::{_message(check.says)}", file=sys.stderr)
+        print(f"::{_level(check)} file={file},title={title}::{_message(check.says)}", file=sys.stderr)
+
+
+def _level(check: CheckResult) -> str:
+    return "warning" if check.unjudged else "error"
 
 
 def _message(text: str) -> str:
@@ -159,14 +165,15 @@ def _property(text: str) -> str:
 def junit(verb: str, subject: Path, checks: Sequence[CheckResult]) -> bytes:
     from xml.etree import ElementTree as Xml
 
-    broken = sum(not check.holds for check in checks)
-    counts = {"tests": str(len(checks)), "failures": str(broken), "errors": "0"}
+    number = {word: sum(getattr(check, word) for check in checks) for word in ("broken", "unjudged")}
+    counts = {"tests": str(len(checks)), "failures": str(number["broken"]), "errors": "0"}
+    counts |= {"skipped": str(number["unjudged"])} if number["unjudged"] else {}
     suites = Xml.Element("testsuites", counts)
     suite = Xml.SubElement(suites, "testsuite", {"name": plain(f"atonc {verb} {subject.name}"), **counts})
     for check in checks:
         case = Xml.SubElement(suite, "testcase", {"classname": f"atonc.{verb}", "name": plain(check.name)})
         if not check.holds:
-            Xml.SubElement(case, "failure", {"message": plain(check.says)})
+            Xml.SubElement(case, "skipped" if check.unjudged else "failure", {"message": plain(check.says)})
         else:
             Xml.SubElement(case, "system-out").text = plain(check.says)
     Xml.indent(suites)
@@ -176,7 +183,7 @@ def junit(verb: str, subject: Path, checks: Sequence[CheckResult]) -> bytes:
 def sarif(subject: Path, checks: Sequence[CheckResult]) -> bytes:
     place = {"physicalLocation": {"artifactLocation": {"uri": quote(subject.as_posix())}}}
     results = [
-        {"ruleId": check.name, "level": "error", "message": {"text": plain(check.says)}, "locations": [place]}
+        {"ruleId": check.name, "level": _level(check), "message": {"text": plain(check.says)}, "locations": [place]}
         for check in checks
         if not check.holds
     ]

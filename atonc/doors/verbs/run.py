@@ -30,6 +30,7 @@ def _run(options: argparse.Namespace) -> CommandReply:
         raise InputError("exists and is not an empty folder", where=str(folder), remedy="name a new folder")
     for file in (wanted.output, wanted.save_input):
         preflight.check_file(file)
+    from atonc.insight.explain import folder as folder_view
     from atonc.insight.report import run_text
     from atonc.insight.runs import programs, runs
     from atonc.machine.cost import network as costs
@@ -47,8 +48,9 @@ def _run(options: argparse.Namespace) -> CommandReply:
         runs.save_arrays(wanted.output, result.outputs)
     if wanted.dump:
         runs.dump(wanted.dump, result)
-    cost = costs.network_cost(result.net, result.steps, info=fitting_c_info(result.net.network)[0])
-    view = run_text.RunView(result, cost, differences, layers, violations)
+    info = fitting_c_info(result.net.network)[0]
+    cost, tool = costs.network_cost(result.net, result.steps, info=info), folder_view.tool_of(result.net.network, info)
+    view = run_text.RunView(result, cost, differences, layers, violations, tool)
     code = 1 if differences is not None and any(d.different for d in differences) else 0
     return CommandReply("run", run_text.document(view, options.verbose), build_hash(wanted.directory), code=code)
 

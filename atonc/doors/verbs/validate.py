@@ -14,11 +14,14 @@ from atonc.doors.verbs.compiling import compiler_options, model_options, model_p
 from atonc.doors.verbs.parser import SHOWN, Command, declared_values, flags
 from atonc.doors.verbs.reply import CiOptions, CommandReply, file_hash, note, progress
 from atonc.insight.validating.validate_options import BOARD_SAMPLES, FOLDER, MODES, SAMPLES, ValidateOptions
+from atonc.machine.base.about import __version__
 from atonc.machine.base.disk import write_file, write_files
+from atonc.machine.base.errors import InputError
 
 if TYPE_CHECKING:
     from atonc.compiler.inputs.inputs import Sample
     from atonc.compiler.ir import Graph
+    from atonc.compiler.request.options import Options
     from atonc.delivery.trials.targeting import BuiltNetwork, ExpectedRun, Looked, TargetValidation
     from atonc.delivery.wire.client import Client
     from atonc.insight.explain.types import NetworkView
@@ -30,6 +33,9 @@ def _validate(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.generate import preflight
 
     model, mode = model_path(options), MODES[options.mode]
+    built: Options | None = None
+    if model.is_dir() and mode != "target":
+        model, built = _of_folder(options, model)
     options.io_only = options.io_only or options.mode.endswith("io-only")
     if (options.save_csv or options.st) and options.output is None:
         options.output = FOLDER
@@ -44,10 +50,41 @@ def _validate(options: argparse.Namespace) -> CommandReply:
         preflight.check_packages("unicorn", extra="board")
         preflight.check_compiler()
         return _on_virtual_board(options, model)
-    return _on_target(options, model) if mode == "target" else _on_emulator(options, model)
+    return _on_target(options, model) if mode == "target" else _on_emulator(options, model, built)
 
 
-def _on_emulator(options: argparse.Namespace, model: Path) -> CommandReply:
+def _of_folder(options: argparse.Namespace, folder: Path) -> tuple[Path, Options]:
+    """The model that a folder was built from, and with which options; files that it used lie beside the model."""
+    from atonc.compiler.compile.reproduce import MODEL_HASH, options_of
+    from atonc.insight.explain.saved import read_asked
+    from atonc.machine.emu.files.network_c import find_networks
+
+    names = [file.stem for file in find_networks(folder)]
+    name = options.name if options.name in names else names[0] if len(names) == 1 else ""
+    if not name:
+        listed = f"several networks: {', '.join(names[:9])}" if names else "no network that was built"
+        remedy = "name one of them with -n" if names else "name the model, a .tflite or .onnx file"
+        raise InputError(listed, where=str(folder), remedy=remedy)
+    found = read_asked(folder, name)
+    if found is None or MODEL_HASH not in found.reproduce:
+        raise InputError("does not tell its model", where=str(folder), remedy="name the model instead of the folder")
+    places = dict.fromkeys((folder, folder.resolve().parent, Path()))
+    files = [place / found.model for place in places if (place / found.model).is_file()]
+    same = [file for file in files if file_hash(file) == found.reproduce[MODEL_HASH]]
+    if not same:
+        what = f"{files[0]} has changed since" if files else f"{found.model} is not beside it, nor here"
+        words = found.reproduce.get("command", "").partition(" generate ")[2].partition(" ")[2]
+        remedy = f"atonc validate PATH/{found.model} {words}".strip()
+        raise InputError(f"was built from {found.model}, and {what}", where=str(folder), remedy=remedy)
+    changed = "" if found.reproduce.get("atonc") == __version__ else ", by another version of atonc: compiled again"
+    note(f"validating {same[0]} with the options that {folder} was built with{changed}", options)
+    options.name = name
+    if MODES[options.mode] == "board":
+        options.val_json = options.val_json or folder / f"{name}_c_info.json"
+    return same[0], replace(options_of(found.options), board=found.board, verify=False, seed=options.seed)
+
+
+def _on_emulator(options: argparse.Namespace, model: Path, built: Options | None) -> CommandReply:
     from atonc.compiler.compile.reproduce import again
     from atonc.compiler.inputs.arrays import csv_text
     from atonc.insight.report import validate_text
@@ -55,7 +92,7 @@ def _on_emulator(options: argparse.Namespace, model: Path) -> CommandReply:
     from atonc.insight.runs.runs import npz
     from atonc.insight.validating.validating import validate_model
 
-    wanted = compiler_options(options)
+    wanted = built or compiler_options(options)
     found = validate_model(model, declared_values(ValidateOptions, options), wanted)
     if options.output is not None:
         files = {f"{options.name}_val_io.npz": npz(found.recorded)}

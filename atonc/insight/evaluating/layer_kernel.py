@@ -114,7 +114,7 @@ def row(values: Array) -> Array:
 
 def finish_for(rules: Sequence[tuple[Rule, int]], reach: Ints, dtype: type[np.floating[Any]]) -> Finish:
     """`rules` with their numbers of channels, in order; `reach`: no sum of a channel is larger."""
-    plain = [rule for rule, _ in rules if isinstance(rule, Requantisation)]
+    plain = [rule for rule, _ in rules if isinstance(rule, Requantisation) and not rule.saturating]
     if len(plain) == len(rules) and len({rule.clip for rule in plain}) == 1:
         found = _wrapping(plain, [count for _, count in rules], reach, dtype)
         if found is not None:

@@ -32,6 +32,7 @@ _HELPERS = {
     Purpose.FEATURES: (rules.EXTRA_STEPS, "subtract the zero point"),
     Purpose.PADDING: (rules.PADDED, "write a padded copy"),
     Purpose.BORDER: (rules.BORDERED, "write a copy as code + 128 or with the zero point around it"),
+    Purpose.CONSTANTS: (rules.FAR_SUMS, "copy some channels, with a constant one beside them"),
     Purpose.KERNELS: (rules.PACKED, "pack the factors"),
     Purpose.PART: (rules.PARTIAL, "compute or add parts"),
 }
@@ -88,8 +89,9 @@ def of_purposes(purposes: Sequence[Purpose], refused: Sequence[RefusedForm] = ()
     for purpose, (rule, what) in _HELPERS.items():
         if count := purposes.count(purpose):
             seen = f"{count} of {len(purposes)} epochs {what}"
-            if purpose == Purpose.PADDING and refused:
-                seen += f", as units alone refuse {refused[0].seen} (they take {refused[0].limit})"
+            cause = next((one for one in refused if not one.inexact), None)
+            if purpose == Purpose.PADDING and cause:
+                seen += f", as units alone refuse {cause.seen} (they take {cause.limit})"
             found.append(decision(rule, seen))
     return found
 

@@ -108,7 +108,7 @@ def view_of(net: EmulatedNetwork, adjust: Adjust = lambda machine: machine) -> N
     return NetworkView(
         name=network.name,
         model=saved.model if saved else plain(info.model if info and info.model else network.c_file.name),
-        tool=_tool(network, info, saved),
+        tool=tool_of(network, info, saved),
         board=saved.board if saved else "",
         npu_mhz=cost.npu_mhz,
         cpu_mhz=cost.cpu_mhz,
@@ -164,7 +164,8 @@ def _core(tools: Mapping[str, str]) -> str:
     return f"ST Edge AI Core {front}" if front else ""
 
 
-def _tool(network: CompiledNetwork, info: CInfo | None, saved: Saved | None) -> str:
+def tool_of(network: CompiledNetwork, info: CInfo | None, saved: Saved | None = None) -> str:
+    """Who compiled it, as far as its files tell."""
     tools = dict(info.tools) if info else {}
     if saved is not None or "atonc" in tools:
         return f"atonc {tools.get('atonc', '')}".strip()

@@ -130,8 +130,8 @@ def _verified(view: CompileView) -> Verified | None:
     if report is None:
         return None
     rows = tuple((o.name, o.cosine, o.exact_percent, o.within1_percent, o.max_lsb) for o in report.outputs)
-    spans = tuple(output.span for output in report.outputs)
-    return Verified(report.samples, report.layers, report.worst_layer, rows, report.tensors, report.sums, spans)
+    said = report.worst_text, tuple(o.worst_text for o in report.outputs)
+    return Verified(report.samples, report.layers, report.worst_layer, rows, report.tensors, report.sums, *said)
 
 
 def _error(op: Op, view: CompileView) -> LayerError | None:

@@ -189,7 +189,7 @@ MOVE = _rule(
 SPILL = _rule(
     "MODE-SPILL",
     "a tensor of this layer lies in external memory",
-    "make the activations fit on the chip: `atonc explain` tries the levers",
+    "make the activations fit on the chip: `atonc explain` tries the options",
     "on-chip pools of the board",
 )
 EXTRA_STEPS = _rule(
@@ -221,6 +221,14 @@ BORDERED = _rule(
     "features of 8 bits, and holds twice as many kernels",
     "quantise activations symmetrically, or end the layer before in ReLU: then no copy is needed",
     "zero point 0, or -128 between convolutions",
+    FORM,
+)
+FAR_SUMS = _rule(
+    "MODE-FAR-SUMS",
+    "some output channels use accumulator values beyond 16 bits, where rounding would cost several LSB: they are "
+    "computed on a copy of the input with a constant channel, whose weights move the accumulator back into 16 bits",
+    "check the bias and the output scale of these channels: layers that are zero during calibration get such scales",
+    "16 bits of the accumulator leave a convolver",
     FORM,
 )
 PARTIAL = _rule(

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from atonc.compiler.frontends.coverage import Coverage
 from atonc.compiler.place.usage import MemoryUse
 from atonc.insight.explain.limits import LayerLimit, NetworkLimit, network_limit
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.errors import plain
+from atonc.machine.base.frozen import brief, dataclass
 from atonc.machine.base.reasons import Reason
 from atonc.machine.cost.band import PredictionBand, band_of
 from atonc.machine.cost.energy import Activity, EnergyEstimate, network_energy
@@ -93,6 +94,7 @@ class LossFinding:
 
 @dataclass(frozen=True)
 class AccuracyReport:
+    __repr__ = brief
     model: str
     float_model: str  # empty: the quantised model's own numbers without any rounding
     samples: int
@@ -138,6 +140,8 @@ class RemedyPrice:
 class Decision(Reason):
     """A rule that decided where or how a layer runs."""
 
+    __repr__ = brief
+
     remedy: str = ""  # empty: there is none, or none is needed
     price: RemedyPrice | None = None
     avoided: bool = False  # the rule would apply, but the compiler found a way around it
@@ -167,6 +171,8 @@ class EpochShare:
 @dataclass(frozen=True, kw_only=True)
 class StepView:
     """One epoch or one CPU step."""
+
+    __repr__ = brief
 
     number: int
     on: str  # npu, cpu, hybrid
@@ -244,10 +250,11 @@ class Verified:
     samples: int
     layers: int
     worst_codes: float
-    outputs: tuple[tuple[str, float, float, float, float], ...]  # name, cosine, exact %, within one %, largest codes
+    outputs: tuple[tuple[str, float, float, float, float], ...]  # name, cosine, exact %, within one %, largest LSB
     tensors: int = 0  # of these layers, that were compared
     sums: str = ""  # how much room they have, in words
-    spans: tuple[float | None, ...] = ()  # of each output, largest less smallest real value; None: codes
+    worst_text: str = ""  # the largest error of all layers, and the limit
+    errors: tuple[str, ...] = ()  # of each output, in words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,6 +314,10 @@ class LayerView(LayerFacts):
     @property
     def title(self) -> str:
         return self.label or self.kind.replace("_", " ")
+
+    def __repr__(self) -> str:
+        shape, cycles = "x".join(map(str, self.shape)), f"{self.cycles:,} cycles, {self.milliseconds:.4f} ms"
+        return plain(f"<layer {self.name[:60]}: {self.title[:40]} {shape[:40]} on {self.on}, {cycles}>")
 
     @property
     def macs_per_cycle(self) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 from atonc.insight.explain.types import KINDS, AccuracyReport, LayerNoise, LossFinding, Remedy
 from atonc.insight.report.document import Block, Chapter, Column, Document, Mark, Marked, Note, Table
 from atonc.machine.base.errors import sentence
+from atonc.machine.base.words import count
 
 LOSSLESS = "lossless"  # no noise at all, in JSON too: infinity is no number there
 _MOST_LAYERS, _NAME = 16, 40
@@ -40,7 +41,7 @@ def document(report: AccuracyReport, verbose: bool = False) -> Document:
     made = " (synthetic: give --input)" if report.synthetic else ""
     band = " ({:.3f} to {:.3f})".format(*report.latency_span_ms) if report.latency_span_ms else ""
     time = f"{report.latency_ms:.3f} ms predicted{band}"
-    said: list[Block] = [f"{report.model} against {against}, {report.samples} samples{made}, {time}"]
+    said: list[Block] = [f"{report.model} against {against}, {count(report.samples, 'sample')}{made}, {time}"]
     for name, exact, npu in report.outputs:
         said.append(f"output {name}: {_db(exact)} as int8 in exact arithmetic, {_db(npu)} on the NPU")
     said += map(Note, report.notes)

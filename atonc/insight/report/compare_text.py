@@ -22,9 +22,9 @@ from atonc.insight.report import columns
 from atonc.insight.report import document as doc
 from atonc.insight.report.columns import rows
 from atonc.insight.report.html.network import cut
-from atonc.insight.report.parts import difference_text, energy_data
+from atonc.insight.report.parts import energy_data
 from atonc.machine.base.reasons import CheckResult
-from atonc.machine.base.words import count, elided
+from atonc.machine.base.words import count, difference_text, elided
 
 _MOST = 10
 LONG_NAME = 44
@@ -95,7 +95,7 @@ def document(found: Comparison, verbose: bool = False, checks: Sequence[CheckRes
 def _summary(found: Comparison) -> Iterator[doc.SummaryRow]:
     """What a figure is worth follows from its ratio: less is better for all of them."""
     figures = {figure.name: figure for figure in found.figures}
-    labels = {"latency": "latency", ENERGY: "energy", "RAM": "RAM", "weights": "weights"}
+    labels = {"latency": "latency", ENERGY: "energy", "RAM": "RAM", "flash": "flash"}
     for name, label in (labels | {"epochs on the CPU": "on the CPU"}).items():
         if (one := figures.get(name)) is None:
             continue
@@ -121,7 +121,7 @@ def pairing_lines(found: Comparison) -> list[str]:
     for letter, view, pairs, alone in zip("AB", (found.a, found.b), found.paired, found.alone, strict=True):
         whole = sum(layer.milliseconds for layer in view.layers)  # of layers side by side more than the latency
         share = 100 * sum(layer.milliseconds for layer in alone) / (whole or 1.0)
-        text = f"{pairs} of {count(pairs + len(alone), 'layer')} of {letter} have a partner"
+        text = f"{pairs} of {count(pairs + len(alone), 'layer')} of {letter} that take time have a partner"
         out.append(text + (f"; those without take {share:.1f} % of its time" if alone else ""))
     return out
 

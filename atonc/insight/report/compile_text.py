@@ -20,6 +20,7 @@ from atonc.compiler.ir import Graph, text
 from atonc.compiler.lower.map_ops import CpuReason, Mapped
 from atonc.compiler.lower.semantics.error_model import ExpectedError, expected_errors
 from atonc.compiler.place.notes import placement_notes
+from atonc.compiler.plan.policy import MOST_CODES
 from atonc.compiler.plan.task import tasks_of
 from atonc.compiler.plan.types import BufferKind, CpuPlan
 from atonc.compiler.request.options import STAGES
@@ -42,16 +43,15 @@ from atonc.machine.hw.safety.evidence.grades import Grade
 
 if TYPE_CHECKING:
     from atonc.compiler.verify.verify import VerifyReport
+    from atonc.insight.explain.actions import TriedOption
     from atonc.insight.explain.types import NetworkView
 
 MANY_CODES = 20  # codes: a worst case beyond says little
 SMALL_CODES = 0.5  # codes: below, a layer differs from exact arithmetic by one code now and then
 LONG_NAME = 60
 POOL_FIELDS = ("name", "base", "size_bytes")
-VERIFIED_FIELDS = (
-    *("name", "cos=cosine", "max_lsb", "exact_pct=exact_percent", "within1_pct=within1_percent"),
-    "range=span",  # of a float output: `max_lsb` is in real values then
-)
+_SHARES = "exact_pct=exact_percent", "within1_pct=within1_percent"
+VERIFIED_FIELDS = ("name", "cos=cosine", "max_lsb", "max_error", *_SHARES)
 _SLOWEST, _MOST_EDGES, _MOST_NOTES, _GROUPS = 5, 3, 2, 3  # lines of each
 _EDGE_NAME, _LINE = 19, 110  # characters
 _SLOWEST_LAYERS = 8  # of a notebook
@@ -63,8 +63,14 @@ ERRORS = (
 )
 
 
-def document(view: CompileView, gates: Sequence[CheckResult] = (), verbose: bool = False) -> doc.Document:
-    """Details, then the figures that people look for; `gates`: what the user asked for."""
+def document(
+    view: CompileView,
+    gates: Sequence[CheckResult] = (),
+    verbose: bool = False,
+    advice: TriedOption | None = None,
+) -> doc.Document:
+    """Details, then the figures that people look for; `gates`: what the user asked for; `advice`: an option that was
+    tried and brings much."""
     cost, broken = view.cost, [gate.says for gate in gates if not gate.holds]
     on_cpu = [(reason.op, reason.node, one.milliseconds) for reason, one in cpu_steps(view)]
     written = [f"compiled in {view.compiled.seconds:.2f} s", *(f"wrote {file}" for file in view.files)]
@@ -81,7 +87,7 @@ def document(view: CompileView, gates: Sequence[CheckResult] = (), verbose: bool
         _verified(view),
         gate if broken else parts.energy_row(cost.energy),
         doc.files_row(view.files),
-        doc.next_row(_next(view)),
+        doc.next_row(advice.brings, advice.command) if advice else doc.next_row(_next(view)),
     )
     proof = view.compiled.report  # a program that is wrong stopped before
     seen = [CheckResult("verification", True, f"{proof.layers} layers within their limits")] if proof else []
@@ -108,8 +114,7 @@ def picture(view: CompileView, network: NetworkView, layers: Sequence[Mapping[st
         "verification": "skipped",
     }
     if proof is not None:
-        off = f"at most {count(proof.worst_layer, 'code')} off"
-        figures["verification"] = f"{count(proof.layers, 'layer')} emulated, {off}"
+        figures["verification"] = f"{count(proof.layers, 'layer')} emulated, {proof.worst_text}"
     for what, names in (("input", graph.inputs), ("output", graph.outputs)):
         figures |= {f"{what} {doc.short_name(name)}": _kind_text(graph, name) for name in names[:_MOST_EDGES]}
     shown = doc.Terms({name: said for name, said in figures.items() if said})
@@ -122,22 +127,22 @@ def picture(view: CompileView, network: NetworkView, layers: Sequence[Mapping[st
     )
 
 
-def short_repr(view: CompileView) -> str:
-    """Never longer than a kilobyte, whatever a model is called."""
+def short_lines(view: CompileView) -> list[str]:
+    """What it is, then what is in it; never longer than a kilobyte, whatever a model is called."""
     number, memory, graph = counts(view.compiled.program.steps), view.memory, view.compiled.graph
     proof = view.compiled.report
     verified = "not verified" if proof is None else f"verified: {count(proof.layers, 'layer')} within their limits"
     low, high = view.cost.band.around(view.cost.latency_ms)
     lines = [
         f"<compiled {doc.short_name(view.model)} for {doc.short_name(view.board.name)}: {view.cost.latency_ms:.3f} ms "
-        f"predicted ({low:.3f} to {high:.3f})",
+        f"predicted ({low:.3f} to {high:.3f})>",
         *(f"  input  {doc.short_name(n)} {_kind_text(graph, n)}" for n in graph.inputs[:_MOST_EDGES]),
         *(f"  output {doc.short_name(n)} {_kind_text(graph, n)}" for n in graph.outputs[:_MOST_EDGES]),
         f"  {count(number['total'], 'epoch')}, {number['npu']} on the NPU; RAM {memory.ram_bytes:,} bytes, weights "
         f"{memory.weights_bytes:,}",
-        f"  {verified}>",
+        f"  {verified}",
     ]
-    return "\n".join(line[:_LINE] for line in lines)
+    return [line[:_LINE] for line in lines]
 
 
 def report(view: CompileView) -> doc.Document:
@@ -295,7 +300,7 @@ def cpu_chapter(steps: Sequence[tuple[CpuReason, StepCost]]) -> doc.Chapter:
         lines.append(" ".join(map(sentence, said)))
         lines += [f"     {elided(reason.node, LONG_NAME)}" for reason, _ in members]
     took = sum(cost.milliseconds for _, cost in steps)
-    return doc.Chapter(doc.head("CPU:", f" {count(len(steps), 'operator')}, {took:.2f} ms"), lines)
+    return doc.Chapter(doc.head("CPU:", f" {count(len(steps), 'operator')}, {ms_text(took)}"), lines)
 
 
 def _coverage(source: Graph) -> doc.Chapter:
@@ -347,13 +352,13 @@ def verify_chapter(report: VerifyReport | None) -> doc.Chapter:
         lines.append(f"  {several} further off: value for value as --numerics 2.x rounds them")
     for o in report.outputs:
         lines.append(
-            f"  {elided(o.name, LONG_NAME)}: cosine {o.cosine:.6f}, exact {o.exact_percent:.2f} %, within 1 "
-            f"{o.within1_percent:.2f} %, largest difference {parts.difference_text(o.max_lsb, o.span)}"
+            f"  {elided(o.name, LONG_NAME)}: cosine {o.cosine:.6f}, exact {o.exact_percent:.2f} %, within 1 LSB "
+            f"{o.within1_percent:.2f} %, {o.worst_text}"
         )
     title = (
         f" the program on the emulator against exact arithmetic, {count(report.samples, 'input')}; "
-        f"{count(report.layers, 'layer')}, each of their {count(report.tensors, 'tensor')} within its limit, at most "
-        f"{count(report.worst_layer, 'code')} off; {report.sums}"
+        f"{count(report.layers, 'layer')}, each of their {count(report.tensors, 'tensor')} within its limit, "
+        f"{report.worst_text}; {report.sums}"
     )
     return doc.Chapter(doc.head("verification:", title), lines)
 
@@ -530,23 +535,22 @@ def _verified(view: CompileView) -> doc.SummaryRow:
     if report is None:
         return doc.SummaryRow("verified", "no: the emulator was not asked (--no-verify)", doc.Mark.DOUBT)
     cosine = min((output.cosine for output in report.outputs), default=1.0)
-    off = f"at most {count(round(report.worst_layer), 'code')} off" if report.worst_layer else "all exact"
+    poor = [check for check in report.checks if check.poor and not check.as_vendor]
     inputs = f"{count(report.layers, 'layer')} emulated on {count(report.samples, 'input')}"
-    said = f"{inputs}, {off}; cosine of outputs {cosine:.6f}"
+    said = f"{inputs}, {report.worst_text}"
+    said += f", {count(len(poor), 'tensor')} above the default limit {MOST_CODES:g}" if poor else ""
+    said += f"; output cosine {cosine:.6f}"
     if all(is_close(output.cosine, output.within1_percent) for output in report.outputs):
-        return doc.SummaryRow("verified", said, doc.Mark.GOOD)
-    return doc.SummaryRow("verified", f"{said}, below {MIN_COSINE}: `atonc validate` judges it", doc.Mark.DOUBT)
+        return doc.SummaryRow("verified", said, doc.Mark.DOUBT if poor else doc.Mark.GOOD)
+    return doc.SummaryRow("verified", f"{said}, below {MIN_COSINE}: see {view.again('validate')}", doc.Mark.DOUBT)
 
 
 def _next(view: CompileView) -> str:
-    """The step that brings most, of those whose effect is known or that find it out."""
-    ms, spilled = view.cost.latency_ms, view.memory.spilled_bytes
-    if spilled:
-        return f"{view.again('explain')}: tries what brings {size_text(spilled)} back onto the chip"
-    if found := doc.resident_step(view.resident_outlook, ms):
-        return found
-    if view.cost.cpu_ms > (1 - doc.WORTH) * ms:
-        return f"{view.again('explain')}: tries what to do about {ms_text(view.cost.cpu_ms)} on the CPU"
+    """Where to look, if no option is known to bring much."""
+    if view.memory.spilled_bytes:
+        return f"{view.again('explain')}: tries what brings {size_text(view.memory.spilled_bytes)} back onto the chip"
+    if view.cost.cpu_ms > (1 - doc.WORTH) * view.cost.latency_ms:
+        return f"{view.again('explain')}: why {ms_text(view.cost.cpu_ms)} are spent on the CPU"
     if view.files:
         return f"{shell('view', Path(view.files[0]).parent)}: the report in the browser, layer by layer"
     return f"{view.again('generate')}: writes the C files and memory images"

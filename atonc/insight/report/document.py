@@ -46,6 +46,7 @@ class Mark(StrEnum):
     HEAD = "head"  # the words that begin a section
     PLACE = "place"  # where a layer runs
     ON_CPU = "on the CPU"
+    COMMAND = "command"  # stays on one line, to be pasted
 
 
 class Marked(str):
@@ -245,6 +246,7 @@ class SummaryRow:
     label: str
     text: str
     mark: Mark | None = None
+    command: str = ""  # in front of the text
 
 
 @dataclass(frozen=True)
@@ -348,7 +350,8 @@ def summary_lines(rows: Iterable[SummaryRow | None]) -> list[str]:
 
 
 def _line(row: SummaryRow) -> Marked:
-    return Marked.of((f"{row.label:{_LABEL}}", Mark.HEAD), (row.text, row.mark), hang=_LABEL)
+    command = [(row.command, Mark.COMMAND), (": ", None)] if row.command else []
+    return Marked.of((f"{row.label:{_LABEL}}", Mark.HEAD), *command, (row.text, row.mark), hang=_LABEL)
 
 
 def latency_row(ms: float, how: str, clocks: str) -> SummaryRow:
@@ -405,13 +408,6 @@ def files_row(files: Sequence[str]) -> SummaryRow | None:
     return SummaryRow("written", f"{paths[0].parent}: {named}{more}")
 
 
-def next_row(step: str) -> SummaryRow:
-    """`step`: the command or option, and what it brings."""
-    return SummaryRow("next", step, Mark.REMEDY)
-
-
-def resident_step(outlook: tuple[float, int] | None, latency_ms: float) -> str:
-    """What the commonest lever would bring, where it is a lot: milliseconds with it, and bytes of weights."""
-    if outlook is None or outlook[0] > WORTH * latency_ms:
-        return ""
-    return f"--resident: about {ms_text(outlook[0])}, {size_text(outlook[1])} of weights in RAM"
+def next_row(step: str, command: str = "") -> SummaryRow:
+    """`step`: what to do, or what the command brings."""
+    return SummaryRow("next", step, Mark.REMEDY, command)

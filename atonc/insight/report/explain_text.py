@@ -25,23 +25,26 @@ from atonc.insight.report import columns, parts
 from atonc.insight.report import document as doc
 from atonc.machine.base.errors import sentence
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.base.words import count, elided
+from atonc.machine.base.words import count, elided, ms_text
 from atonc.machine.cost.network import spill_lines
 
 if TYPE_CHECKING:
-    from atonc.insight.explain.remedies import FitLever, Peak
+    from atonc.compiler.place.explain import PlacementError
+    from atonc.insight.explain.actions import Peak, TriedOption
 
 LONG_NAME = 72
 _MOST_SLOW = 12
 _MOST_LOST = 3
+_MOST_OPTIONS = 4
+OPTIONS = "options that help, each compiled, the best first"
 
 
 @dataclass(frozen=True)
 class Known:
-    """What was tried or estimated for the network as a whole."""
+    """What was tried for the network as a whole."""
 
-    levers: Sequence[FitLever] | None = None  # where activations spill: what would help, each tried
-    outlook: tuple[float, int] | None = None  # milliseconds with weights in RAM, and their bytes
+    tried: Sequence[TriedOption] | None = None  # options that help, the best first; None: nothing was tried
+    of_folder: bool = False  # without the model nothing can be tried
 
 
 NOTHING_TRIED = Known()
@@ -56,28 +59,26 @@ def document(
 ) -> doc.Document:
     """The costliest layers; `everything`: all of them with every reason; `verbose`: with every form behind the grades,
     too."""
-    from atonc.insight.explain.remedies import lever_lines, peak, peak_lines
+    from atonc.insight.explain.actions import peak
 
     spill = spill_lines(network.memory.spilled_bytes, ((step.bound_by, step.milliseconds) for step in network.steps))
     alarms = [doc.Marked(doc.Mark.ALARM, line) for line in spill]
-    helps = lever_lines(known.levers) if known.levers is not None else [""]
-    levers = doc.Chapter(doc.head(helps[0]), helps[1:], close=True)
+    tried = _tried(known, len(known.tried or ()) if everything or verbose else _MOST_OPTIONS)
     if everything or verbose:
-        most, *buffers = peak_lines(peak(network)) or [""]
+        most, *buffers = _peak_lines(peak(network)) or [""]
         busy = [line for layer in layers if layer.on != NOTHING for line in layer_lines(layer)]
         whole = doc.Chapter("", [*alarms, *_whole(network, layers, verbose)])
-        sections = [whole, doc.Chapter("", busy), doc.Chapter(doc.head(most), buffers), levers]
+        sections = [whole, doc.Chapter("", busy), doc.Chapter(doc.head(most), buffers), tried]
     else:
-        sections = [_headline(network, alarms), _costliest(network, layers), levers]
+        sections = [_headline(network, alarms), _costliest(network, layers), tried]
     on_cpu = [(one.kind, one.name, one.milliseconds) for one in network.layers if one.on in (CPU, HYBRID)]
-    step = _next(network, known)
     summary = (
         doc.latency_row(network.latency_ms, f"{network.basis}{span_of(network)}", network.clocks),
         doc.ram_row(network.memory),
         doc.flash_row(network.memory),
         doc.cpu_row(on_cpu, network.latency_ms),
         parts.energy_row(network.energy),
-        doc.next_row(step) if step else None,
+        *_advice(network, known),
     )
     return doc.Document(sections=sections, summary=summary, data=lambda: as_json(network, layers, known))
 
@@ -96,7 +97,7 @@ def _whole(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> 
     shares = ", ".join(f"{label} {100 * share:.0f} %" for label, share in list(network.bound_by.items())[:5])
     yield (
         f"{network.model}, compiled by {network.tool}: {count(len(network.steps), 'epoch')}, "
-        f"{network.latency_ms:.2f} ms {network.basis}{span_of(network)} at {network.clocks}"
+        f"{ms_text(network.latency_ms)} {network.basis}{span_of(network)} at {network.clocks}"
     )
     yield f"{count(len(layers), 'layer')}, {on_cpu} of them on the CPU{free}; bound by {shares}"
     yield f"{network.memory.ram_text}, weights {network.memory.weights_bytes:,} bytes"
@@ -169,7 +170,7 @@ def _price(one: Decision) -> str:
 
 
 def as_json(network: NetworkView, layers: Sequence[LayerView], known: Known = NOTHING_TRIED) -> dict[str, Any]:
-    from atonc.insight.explain.remedies import peak
+    from atonc.insight.explain.actions import peak
 
     top = peak(network)
     return {
@@ -185,7 +186,7 @@ def as_json(network: NetworkView, layers: Sequence[LayerView], known: Known = NO
         "memory": network.memory.as_dict(),
         "spilled_bytes": network.memory.spilled_bytes,
         "peak": None if top is None else _peak_data(top),
-        "levers": [_lever_data(lever) for lever in known.levers or ()],
+        "levers": [_option_data(one) for one in known.tried or ()],
         "layers": [layer_data(layer) for layer in layers],
     }
 
@@ -195,8 +196,10 @@ def _peak_data(top: Peak) -> dict[str, Any]:
     return {"epoch": top.step.number, "title": top.step.title, "live_bytes": top.live_bytes, "buffers": buffers}
 
 
-def _lever_data(lever: FitLever) -> dict[str, Any]:
-    return {**doc.fields_of(lever, "what", "saved_bytes", "unspilled_bytes", "cycles"), "fits": lever.after.fits}
+def _option_data(one: TriedOption) -> dict[str, Any]:
+    names = ("what=flags", "command", "saved_bytes", "unspilled_bytes", "cycles", "marks")
+    after = doc.fields_of(one.after, "latency_ms", "cpu_ms", "ram_bytes", "flash_bytes", "cosine", "fits")
+    return {**doc.fields_of(one, *names), **after}
 
 
 def _coverage_data(network: NetworkView) -> dict[str, Any] | None:
@@ -256,11 +259,17 @@ def _what_to_do(layer: LayerView, said: set[str]) -> list[str]:
     tried = [one for one in layer.decisions if one.remedy and one.price is not None and one.price.tried]
     if not tried:
         open_ = next((one for one in layer.decisions if one.remedy), None)
-        return [_once(open_, f"not tried: {open_.remedy}", said)] if open_ is not None else []
+        return [_once(open_, f"{_why(open_)}not tried: {open_.remedy}", said)] if open_ is not None else []
     best = max(tried, key=lambda one: one.price.cycles if one.price is not None else 0)
     assert best.price is not None
     gained = f"{best.price.cycles:,} cycles less" if best.price.cycles > 0 else f"{best.price.bytes:,} bytes less RAM"
-    return [_once(best, f"{best.remedy}; tried: {gained}", said, f"as above; tried: {gained}")]
+    why = _why(best)
+    return [_once(best, f"{why}{best.remedy}; tried: {gained}", said, f"{why}as above; tried: {gained}")]
+
+
+def _why(one: Decision) -> str:
+    """Figures of this layer, where its rule has a limit in numbers."""
+    return f"{one.seen} (limit: {one.limit}); " if one.limit != one.rule.limit else ""
 
 
 def _once(one: Decision, words: str, said: set[str], again: str = "as above") -> doc.Marked:
@@ -269,22 +278,51 @@ def _once(one: Decision, words: str, said: set[str], again: str = "as above") ->
     return doc.Marked.of((" " * 9, None), (one.rule.id, doc.Mark.RULE), (f": {shown}", doc.Mark.REMEDY), hang=11)
 
 
-def _next(network: NetworkView, known: Known) -> str:
-    """The step that brings the whole network most, of those that were tried or estimated."""
-    if known.levers:
-        return str(known.levers[0])
-    if found := doc.resident_step(known.outlook, network.latency_ms):
-        return found
-    tried = [
-        (one.price.cycles, layer, one.price.how)
-        for layer in network.layers
-        for one in layer.decisions
-        if one.remedy and one.price is not None and one.price.tried and one.price.cycles > 0
-    ]
+def _advice(network: NetworkView, known: Known) -> list[doc.SummaryRow]:
+    """The option that brings most and, if something has to be accepted for it, the best one without that."""
+    best = known.tried[0] if known.tried else None
+    plain = next((one for one in known.tried or () if not one.marks and one.gained_ms > 0), best)
+    if known.of_folder:
+        return [doc.next_row(f"atonc explain with the model file ({elided(network.model, doc.NAME)}) tries what helps")]
+    rows = [("next", best), *([("or", plain)] if plain is not best else [])]
+    return [doc.SummaryRow(label, one.brings, doc.Mark.REMEDY, one.command) for label, one in rows if one]
+
+
+def _tried(known: Known, most: int) -> doc.Chapter:
+    if known.tried is None:
+        return doc.Chapter("", [])
+    title = (
+        "options that help, each compiled, the best first" if known.tried else "no option that applies brings anything"
+    )
+    return doc.Chapter(doc.head(title), _option_lines(known.tried, most), close=True)
+
+
+def _option_lines(found: Sequence[TriedOption], most: int) -> list[str]:
+    """What each option brings, and the command to paste."""
+    out: list[str] = []
+    for number, one in enumerate(found[:most], 1):
+        command = doc.Marked(doc.Mark.COMMAND, one.command, "     ")
+        out += [doc.Marked(doc.Mark.HEAD, one.flags, f"  {number}. ", f": {one.brings}"), command]
+    return [*out, f"  and {len(found) - most} more (--all)"] if len(found) > most else out
+
+
+def shortage_lines(error: PlacementError, tried: Sequence[TriedOption]) -> list[str]:
+    """What the user of a model that does not fit wants to know, behind the error itself."""
+    found = error.shortage
+    lines = [f"live in step {found.peak_step + 1} ({found.peak_title}):"]
+    lines += [f"  {b.size_bytes:12,} {b.kind:10} {b.name[:70]}" for b in found.live[:12]]
     if not tried:
-        return ""
-    cycles, layer, how = max(tried, key=lambda row: row[0])
-    return f"see {elided(layer.name, doc.NAME)} above: {cycles:,} cycles less ({how})"
+        return [*lines, "no option lowers the demand; a smaller input or fewer channels would"]
+    return [*lines, f"{OPTIONS}:", *_option_lines(tried, len(tried))]
+
+
+def _peak_lines(found: Peak | None, most: int = 6) -> list[str]:
+    if found is None:
+        return []
+    lines = [f"peak of memory: {found.live_bytes:,} bytes live in epoch {found.step.number} ({found.step.title})"]
+    lines += [f"  {b.size_bytes:12,} {b.kind:10} {b.name[:70]}" for b in found.buffers[:most]]
+    more = len(found.buffers) - most
+    return [*lines, f"  and {more} more"] if more > 0 else lines
 
 
 def search_document(attempts: Sequence[Attempt], decisions: Decisions) -> doc.Document:

@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.emit.c.memories import PoolRange, ranges
-from atonc.compiler.emit.c.network import Block, CNetwork
+from atonc.compiler.emit.c.network import CNetwork
 from atonc.compiler.ir import Graph, Op, Tensor
 from atonc.compiler.lower.context import item_bytes
 from atonc.compiler.ops.shapes import macs
@@ -119,6 +119,9 @@ def _memory(network: CNetwork) -> Iterator[str]:
             f"{_amount(weights)} ({_share(weights, pool)} used)  activations: {_amount(activations)} "
             f"({_share(activations, pool)} used)"
         )
+    if in_code := network.memory.code_constants_bytes:
+        totals[0] += in_code
+        yield f"\t{_plain(network.name) + '.c':10} {'[constants of CPU layers]':25}: {_amount(in_code)}"
     yield "---"
     yield (
         f"Total: {_amount(sum(totals)):>50} {'':33}-- weights: {_amount(totals[0])} {'':16} activations: "
@@ -210,7 +213,7 @@ def _blob_count(network: CNetwork) -> str:
 def _sections(network: CNetwork) -> list[str]:
     """What is known before the firmware is built: programs, weights, activations; all `bss` but io is `ram_bytes`."""
     memory = network.memory
-    blobs = [("EC blobs", blob_bytes(network), memory.relocatable_bytes)] if network.epoch_controller else []
+    blobs = [("EC blobs", network.blob_bytes, memory.relocatable_bytes)] if network.epoch_controller else []
     ram = memory.ram_bytes - memory.activations_bytes - memory.relocatable_bytes
     io = sum(user.size_bytes for user in network.program.user_io)
     rows = [*blobs, ("weights", memory.weights_bytes, ram), ("activations", 0, memory.activations_bytes), ("io", 0, io)]
@@ -225,15 +228,6 @@ def _sections(network: CNetwork) -> list[str]:
         *(short, f"  {'':12} {'FLASH (ro)':>14} {'RAM (rw)':>14}", short),
         *(f"  {'TOTAL':12} {flash:14,} {all_ram:14,}", short),
     ]
-
-
-def blob_bytes(network: CNetwork) -> int:
-    from atonc.compiler.emit import runs
-
-    def size(block: Block) -> int:
-        return 4 * len(runs.container(network.program, block.steps).words())
-
-    return sum(size(block) for block in network.blocks if not block.on_cpu)
 
 
 def _plain(name: str) -> str:

@@ -47,18 +47,18 @@ class RunView:
     differences: Sequence[BufferDifference] | None = None
     layers: LayerReport | None = None
     violations: Sequence[Violation] | None = None
+    tool: str = "a compiler that does not name itself"
 
 
 def document(view: RunView, verbose: bool = False) -> doc.Document:
     result, cost = view.result, view.cost
     net, kinds = result.net.network, Counter(step.kind for step in result.steps if not step.empty)
     flavour = "epoch controller" if any(block.blob for block in net.blocks) else "driven by the CPU"
-    compiler = net.atonn_version or "an unnamed compiler"
     steps = zip(result.steps, cost.steps, strict=True)
     rows = [EpochRow(step.number, step.kind, one) for step, one in steps if not step.empty]
     sections = [
         doc.Chapter(
-            f"network {net.name} ({plain(net.c_file.name)}), compiled by {compiler}, {flavour}",
+            f"network {net.name} ({plain(net.c_file.name)}), compiled by {view.tool}, {flavour}",
             [f"input  {i.name} {_shape(i.mem_shape or i.shape)} {i.type.lower()}" for i in result.net.inputs],
         ),
         epoch_chapter(rows, verbose, "kind", "origin"),
@@ -104,8 +104,8 @@ def cost_lines(cost: NetworkCost) -> list[str]:
     lines = [
         doc.head(
             "latency ",
-            f"{cost.latency_ms:.2f} ms predicted ({band.span(cost.latency_ms)}) at NPU {cost.npu_mhz:.0f} MHz, "
-            f"CPU {cost.cpu_mhz:.0f} MHz (NPU {cost.npu_ms:.2f} ms, CPU {cost.cpu_ms:.2f} ms); not measured on a board",
+            f"{ms_text(cost.latency_ms)} predicted ({band.span(cost.latency_ms)}) at NPU {cost.npu_mhz:.0f} MHz, "
+            f"CPU {cost.cpu_mhz:.0f} MHz (NPU {ms_text(cost.npu_ms)}, CPU {ms_text(cost.cpu_ms)}); not measured",
         ),
         doc.Marked(doc.Mark.DOUBT, f"expected error of the prediction: {band}"),
         f"bound by: {shares}",

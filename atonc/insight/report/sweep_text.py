@@ -13,7 +13,7 @@ from typing import Any
 from atonc.insight.report import document as doc
 from atonc.insight.sweeping.run import BUSY, Sweep, SweepResult, time_of
 from atonc.machine.base.errors import plain
-from atonc.machine.base.words import count
+from atonc.machine.base.words import count, size_text
 from atonc.machine.cost.energy import amount
 
 _MOST_NAME = 44
@@ -22,9 +22,6 @@ _MOST_NAME = 44
 def _percent(value: float) -> str:
     return f"{100 * value:.1f} %"
 
-
-def _kibibytes(value: float) -> str:
-    return f"{value / 1024:,.0f} KiB"
 
 
 COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (  # figure, title, how it reads
@@ -38,10 +35,10 @@ COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (  # figure, title,
     ("energy_uj_per_second", "energy/s", amount),
     ("npu_load", "NPU", _percent),
     ("flash_load", "flash read", _percent),
-    ("ram_bytes", "RAM", _kibibytes),
-    ("lower_bound_bytes", "no plan below", _kibibytes),
-    ("weights_bytes", "weights", _kibibytes),
-    ("flash_bytes", "flash", _kibibytes),
+    ("ram_bytes", "RAM", size_text),
+    ("lower_bound_bytes", "no plan below", size_text),
+    ("weights_bytes", "weights", size_text),
+    ("flash_bytes", "flash", size_text),
     ("cpu_layers", "on CPU", str),
     ("times_practical", "x practical", "{:.2f}".format),
     ("times_absolute", "x absolute", "{:.2f}".format),
@@ -117,10 +114,15 @@ def as_csv(found: Sweep) -> str:
     writer.writerow(["model", "board", "size", *found.varied, *figures, "on_front", "why_not"])
     for result in found.results:
         varied = [_safe(_text(result.options.get(name, ""))) for name in found.varied]
-        values = ["" if result.figures is None else result.figures.get(key, "") for key in figures]
+        values = [_cell((result.figures or {}).get(key, "")) for key in figures]
         names = [_safe(result.model), _safe(result.board), _safe(result.size)]
         writer.writerow([*names, *varied, *values, int(result.on_front), _safe(result.why_not)])
     return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """What is no number or text is JSON."""
+    return json.dumps(value) if isinstance(value, list | dict | bool) else "" if value is None else value
 
 
 def _safe(text: str) -> str:

@@ -30,6 +30,7 @@ _STYLES = {
     Mark.HEAD: "bold",
     Mark.PLACE: "bold",
     Mark.ON_CPU: "yellow",
+    Mark.COMMAND: "green",
 }
 
 
@@ -123,12 +124,13 @@ def columns(stream: TextIO) -> int:
 
 
 def _pieces(line: str, width: int) -> Iterator[str]:
-    """A line cut between words; a word that is longer than the line stays whole."""
+    """A line cut between words; a command and a word that is longer than the line stay whole."""
     clean = plain(line)
     marked = line if isinstance(line, Marked) and clean == line else None  # one with escaped characters loses its marks
     hang = marked.hang if marked is not None else usual_hang(clean)
     start, indent = 0, ""
-    for end in _cuts(clean, width, hang):
+    whole = max((b for m, _, b in (marked.spans if marked is not None else ()) if m == Mark.COMMAND), default=0)
+    for end in _cuts("x" * whole + clean[whole:], width, hang):
         text = clean[start:end]
         spans = [(m, a - start, b - start) for m, a, b in (marked.spans if marked is not None else ()) if a < end]
         spans = [(m, max(a, 0), min(b, len(text))) for m, a, b in spans if b > 0]

@@ -10,9 +10,11 @@ from typing import Any
 from atonc.insight.report import document as doc
 from atonc.insight.validating.judging import (
     FAR,
+    INSTALL,
     MARGIN,
     MIN_COSINE,
     SPREAD,
+    UNJUDGED,
     Distance,
     OutputResult,
     checks,
@@ -20,12 +22,14 @@ from atonc.insight.validating.judging import (
     is_close,
     judge,
     ratio,
+    unjudged,
 )
 from atonc.insight.validating.validating import Validation
 from atonc.machine.base.words import count, elided
 
 _WIDTH = 27
 Row = tuple[str, OutputResult | Distance, str]  # an output or a sibling, its figures, the verdict
+MARKS = {FAR: doc.Mark.ALARM, UNJUDGED: doc.Mark.DOUBT}
 SHORT = (
     doc.Column[Row]("output", lambda row: elided(row[0], _WIDTH - 1), width=_WIDTH, left=True),
     doc.Column[Row]("cosine", lambda row: row[1].metrics.cos, "{:.5f}", width=7),
@@ -34,7 +38,7 @@ SHORT = (
     doc.Column[Row]("within 1", lambda row: row[1].metrics.within_1_percent, "{:.2f}"),
     doc.Column[Row]("max", lambda row: row[1].max_lsb, "{:.0f}", width=4),
     doc.Column[Row](
-        "", lambda row: row[2], left=True, mark=lambda row: doc.Mark.ALARM if row[2] == FAR else doc.Mark.GOOD
+        "", lambda row: row[2], left=True, mark=lambda row: MARKS.get(row[2], doc.Mark.GOOD)
     ),
 )
 
@@ -49,7 +53,7 @@ METRICS = (
     *map(_metric, ("rmse", "mae", "l2r", "mean", "std", "nse", "cos")),
     doc.Column[Row]("exact %", lambda row: row[1].metrics.exact_percent, "{:.3f}", width=8),
     doc.Column[Row]("within 1 %", lambda row: row[1].metrics.within_1_percent, "{:.3f}", width=10),
-    doc.Column[Row]("max codes", lambda row: row[1].max_lsb, "{:.2f}", width=9),
+    doc.Column[Row]("max LSB", lambda row: row[1].max_lsb, "{:.2f}", width=9),
     doc.Column[Row]("", lambda row: row[2], left=True),
 )
 
@@ -62,8 +66,8 @@ def document(
     per_layer: bool = False,
 ) -> doc.Document:
     """`again`: another verb on the same model, as a command; `verbose`: all figures, not a row for each output."""
-    failed = list(complaints(found, min_cosine))
-    verdict = f"failed, {count(len(failed), 'complaint')}" if failed else "passed"
+    verdict, failed = verdict_of(found, min_cosine), list(complaints(found, min_cosine))
+    verdict += f", {count(len(failed), 'complaint')}" if failed else ""
     worst = min((output.metrics.cos for output in found.outputs), default=None)
     cosine = "" if worst is None else f", cosine {worst:.6f} in the worst output"
     reference = doc.short_name(found.reference)
@@ -74,7 +78,7 @@ def document(
     return doc.Document(
         f"{verdict}: {count(found.samples, 'sample')} emulated, against {reference}{cosine}",
         [doc.Chapter("", list(blocks)) for blocks in sections],
-        list(_summary(found, failed, again)) if again is not None else (),
+        list(_summary(found, min_cosine, again)) if again is not None else (),
         data=lambda: as_json(found, min_cosine, per_layer),
         tables={
             "outputs": [{key: value for key, value in one.items() if key not in without} for one in outputs],
@@ -83,6 +87,12 @@ def document(
         },
         checks=list(checks(found, min_cosine)),
     )
+
+
+def verdict_of(found: Validation, min_cosine: float = MIN_COSINE) -> str:
+    if any(complaints(found, min_cosine)):
+        return "failed"
+    return UNJUDGED if any(unjudged(found, min_cosine)) else "passed"
 
 
 def _short(found: Validation, min_cosine: float) -> Iterator[doc.Block]:
@@ -101,7 +111,7 @@ def _short(found: Validation, min_cosine: float) -> Iterator[doc.Block]:
                 rows += [(f"  {_kernels(sibling.title)}", sibling, "") for sibling in by.spread]
     yield doc.Table(SHORT, rows, "Outputs", True, indent=0)
     if any(output.spread for output in found.outputs):
-        yield "(indented: how far the reference's other kernels are; max in codes)"
+        yield "(indented: how far the reference's other kernels are; max in LSB)"
     if apart:
         yield f"(cosine below {min_cosine}: {MARGIN} times the distance of the network rounded otherwise passes)"
 
@@ -111,9 +121,12 @@ def _kernels(title: str) -> str:
     return title if len(title) <= _WIDTH - 3 else title.split(" ", 1)[-1]
 
 
-def _summary(found: Validation, failed: Sequence[str], again: Callable[..., str]) -> Iterator[doc.SummaryRow]:
+def _summary(found: Validation, min_cosine: float, again: Callable[..., str]) -> Iterator[doc.SummaryRow]:
+    failed = list(complaints(found, min_cosine))
     if failed:
         yield doc.SummaryRow("failed", f"{count(len(failed), 'complaint')}, see below", doc.Mark.ALARM)
+    elif any(unjudged(found, min_cosine)):
+        yield doc.SummaryRow("verdict", f"{UNJUDGED} without the model's own kernels: {INSTALL}", doc.Mark.DOUBT)
     else:
         what = f"{count(len(found.outputs), 'output')} and every layer within their limits"
         yield doc.SummaryRow("passed", what, doc.Mark.GOOD)
@@ -125,7 +138,7 @@ def _summary(found: Validation, failed: Sequence[str], again: Callable[..., str]
     layers = "layers", [check.max_diff for check in found.layers], "exact arithmetic"
     for label, apart, against in (layers, ("operators", [check.max_diff for check in found.reading], found.reference)):
         if apart:
-            others = f", others at most {max(apart):g} off" if max(apart) else ""
+            others = f", max error {max(apart):g} LSB" if max(apart) else ""
             exact = f"{sum(one == 0 for one in apart)} of {count(len(apart), 'tensor')}"
             yield doc.SummaryRow(label, f"{exact} equal to {against}{others}")
     if (a := found.accuracy) is not None:
@@ -199,7 +212,8 @@ def as_json(found: Validation, min_cosine: float = MIN_COSINE, per_layer: bool =
         "mode": "emulator",
         "reference": found.reference,
         "notes": list(found.notes),
-        "passed": not reasons,
+        "passed": verdict_of(found, min_cosine) == "passed",
+        "verdict": verdict_of(found, min_cosine),
         "complaints": reasons,
         "margin": MARGIN,
         "outputs": [_output_data(output, min_cosine) for output in found.outputs],

@@ -82,6 +82,9 @@ def execute(
     options: RunOptions,
     progress: Callable[[int, int], None] | None = None,
 ) -> RunResult:
+    last = net.steps[-1].number if net.steps else 0
+    if options.until is not None and not 1 <= options.until <= last:
+        raise InputError(f"there is no epoch {options.until}", where="--until", remedy=f"say an epoch from 1 to {last}")
     start = time.perf_counter()
     for index, info in enumerate(net.inputs):
         net.write_input(index, inputs[info.name])

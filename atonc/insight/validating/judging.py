@@ -4,8 +4,9 @@
 2. Every layer of the program is within the error that the compiler declares, on the inputs that it really had.
 3. Every output is close to exact arithmetic by itself, or not further from it than the same network rounded in another
    correct way is: networks may be chaotic, and then every other way to round gives other outputs. Both are ours
-   (`OwnKernels`), so the verdict does not depend on which kernels of others are installed. Where there are some,
-   the model as we read it is held against them in the same way: what fails there is misread.
+   (`OwnKernels`), so nobody needs other packages to pass. What is further off than that may still be within the spread
+   of the model's own kernels: they decide where they are installed, and where they are not nobody can judge. Where
+   there are some, the model as we read it is held against them in the same way: what fails there is misread.
 
 In a chaotic network few samples bring most of the distance, of the program as of the siblings, and not the same ones:
 the ratio of both swings by a factor of ten between two samples and forty. So the third verdict is open as long as the
@@ -54,6 +55,7 @@ class OutputResult:
     skipped: int = 0  # values that the yardstick has as no number: NaN or infinite
     judged: OutputResult | None = None  # the program against what every installation has; None: this is it
     read: OutputResult | None = None  # exact arithmetic of the model as we read it, against kernels of others
+    lacks: str = ""  # the package whose kernels would decide where ours do not
 
 
 def output_result(graph: Graph, name: str, values: Array, kernels: Mapping[str, Array]) -> OutputResult:
@@ -83,11 +85,12 @@ def distance(title: str, expected: Array, values: Array, unit: float) -> Distanc
     return Distance(title, measure(expected, values, unit), worst, tuple(squares.tolist()))
 
 
+INSTALL = "pip install 'atonc[reference]'"
 CLOSE_PERCENT = 99.0  # within one code; outputs that are nearly all zero have no direction to compare
 MARGIN = 1.25  # times the root mean square distance of the sibling that is furthest from the reference
 ERRORS = 2.0  # standard errors: 19 of 20 intervals of this width hold the ratio of many samples
 
-CLOSE, SPREAD, FAR = "close", "within the kernels' spread", "too far"
+CLOSE, SPREAD, FAR, UNJUDGED = "close", "within the kernels' spread", "too far", "cannot judge"
 
 
 @dataclass(frozen=True)
@@ -113,14 +116,17 @@ def is_close(cosine: float, within_1_percent: float, min_cosine: float = MIN_COS
 
 
 def judge(output: OutputResult, min_cosine: float = MIN_COSINE) -> str:
-    return _verdict(decisive(output, min_cosine), min_cosine)
+    verdict = _verdict(decisive(output, min_cosine), min_cosine)
+    return UNJUDGED if verdict == FAR and output.lacks else verdict
 
 
 def decisive(output: OutputResult, min_cosine: float = MIN_COSINE) -> OutputResult:
-    """On which the verdict rests: the reading of the model where that is wrong, else the program."""
+    """On which the verdict rests: the reading of the model where that is wrong, else the program against what every
+    installation has; where it is too far from that, the program against the model's own kernels."""
     if output.read is not None and _verdict(output.read, min_cosine) == FAR:
         return output.read
-    return output.judged or output
+    own = output.judged or output
+    return output if _verdict(own, min_cosine) == FAR else own
 
 
 def _verdict(output: OutputResult, min_cosine: float) -> str:
@@ -166,8 +172,13 @@ def widest(output: OutputResult) -> float:
 
 
 def complaints(found: Validation, min_cosine: float = MIN_COSINE) -> Iterator[str]:
-    """A sentence for each reason to fail; none: it passes."""
-    return (check.says for check in checks(found, min_cosine) if not check.holds)
+    """A sentence for each reason to fail."""
+    return (check.says for check in checks(found, min_cosine) if check.broken)
+
+
+def unjudged(found: Validation, min_cosine: float = MIN_COSINE) -> Iterator[str]:
+    """A sentence for each output that cannot be judged here; none, and no complaints: it passes."""
+    return (check.says for check in checks(found, min_cosine) if check.unjudged)
 
 
 def checks(found: Validation, min_cosine: float = MIN_COSINE) -> Iterator[CheckResult]:
@@ -178,21 +189,28 @@ def checks(found: Validation, min_cosine: float = MIN_COSINE) -> Iterator[CheckR
         if misread is not None:
             said = (
                 f"{misread.node}: {misread.kind} as we read it gives {misread.tensor} "
-                f"{count(misread.max_diff, 'code')} from {found.reference}, on the same inputs"
+                f"{misread.max_diff:g} LSB from {found.reference}, on the same inputs"
             )
         yield CheckResult("operators", misread is None, said)
     if found.layers:
         said = f"{count(len(found.layers), 'tensor')} as near to exact arithmetic as the compiler declares"
         if bad is not None:
             said = (
-                f"{bad.node}: {bad.kind} gives {bad.tensor} {count(bad.max_diff, 'code')} from exact arithmetic, "
-                f"the compiler declares at most {bad.limit:g}"
+                f"{bad.node}: {bad.kind} gives {bad.tensor} {bad.max_diff:g} LSB from exact arithmetic, the compiler "
+                f"declares at most {bad.limit:g}"
             )
         yield CheckResult("layers", bad is None, said)
     for output in found.outputs:
         verdict = judge(output, min_cosine)
-        said = _too_far(output, found, min_cosine) if verdict == FAR else f"{verdict}, cosine {output.metrics.cos:.6f}"
-        yield CheckResult(f"output {output.name}", verdict != FAR, said)
+        said = f"{verdict}, cosine {output.metrics.cos:.6f}"
+        if verdict == FAR:
+            said = _too_far(output, found, min_cosine)
+        elif verdict == UNJUDGED:
+            said = (
+                f"cannot judge output {output.name}: cosine {output.metrics.cos:.4f} is below {min_cosine}; only the "
+                f"model's own kernels tell whether that is their spread, and {output.lacks} is not installed: {INSTALL}"
+            )
+        yield CheckResult(f"output {output.name}", verdict in (CLOSE, SPREAD), said, verdict == UNJUDGED)
 
 
 def _too_far(output: OutputResult, found: Validation, min_cosine: float) -> str:

@@ -64,14 +64,15 @@ class References:
         self.model, self.notes = model, list[str]()
         tflite = is_tflite(model, limits.read_bytes(model))
         self.titles = TFLITE if tflite else ONNX
-        missing = [n for n in (("ai_edge_litert",) if tflite else ("onnx", "onnxruntime")) if find_spec(n) is None]
-        self.sets, note = ((), "") if missing or exact_only else kernel_sets(model)
+        needed = ("ai_edge_litert",) if tflite else ("onnx", "onnxruntime")
+        self.lacks = "" if exact_only else next((name for name in needed if find_spec(name) is None), "")
+        self.sets, note = ((), "") if self.lacks or exact_only else kernel_sets(model)
         self.sets = self.sets if siblings else self.sets[:1]
         self.process = ReferenceProcess() if self.sets else None
         if exact_only:
             note = "the model is compared with exact arithmetic of the graph, not with its own kernels"
-        elif missing:
-            note = f"{missing[0]} is not installed, so the reference is exact arithmetic of the graph"
+        elif self.lacks:
+            note = f"{self.lacks} is not installed, so the reference is exact arithmetic of the graph"
         self.notes += [note] if note else []
 
     def __enter__(self) -> References:

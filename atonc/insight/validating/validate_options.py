@@ -13,6 +13,8 @@ DATA = "inputs of the comparison"
 PLACE = "where the program runs"
 SAMPLES = 10
 BOARD_SAMPLES = 2  # a virtual processor takes its time
+# the one threshold of `validate` and of the summary of `generate`: classes and boxes hardly move above it, and correct
+# roundings of most networks stay above
 MIN_COSINE = 0.98
 FOLDER = Path("st_ai_output")
 # ST's modes beside ours: the emulator stands for its host

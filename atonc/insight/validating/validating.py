@@ -3,10 +3,11 @@
 Both sides get the same inputs. Values are compared as real numbers; one code of the output's format is the unit in
 which percentages count. `judging.py` says what passes.
 
-The verdict rests on kernels that every installation has, because they are ours, so that it does not depend on which
-packages of others there are (`OwnKernels`). Those add a yardstick to look at, and say whether operators were read as
-they are meant. The yardstick is exact arithmetic of the model as it was read. Its sibling is the graph after folding
-and fusion, every layer rounded once: another correct way to round the same network, as kernels of others are.
+What passes by kernels that every installation has, because they are ours (`OwnKernels`), passes whatever packages of
+others there are. Those add a yardstick to look at, say whether operators were read as they are meant, and decide where
+ours do not: without them `judging.py` says that it cannot judge. The yardstick is exact arithmetic of the model as it
+was read. Its sibling is the graph after folding and fusion, every layer rounded once: another correct way to round the
+same network, as kernels of others are.
 """
 
 from __future__ import annotations
@@ -129,18 +130,18 @@ def validate(
     if wanted.given:
         brought = [[sample[name] for sample in wanted.given[: len(samples)]] for name in compiled.graph.outputs]
         kernels = {GIVEN: brought, **kernels}
-    results = _results(compiled, program, kernels, bool(sides.own.undefined))
+    results = _results(compiled, program, kernels, sides)
     if any(judge(one, wanted.min_cosine) != CLOSE for one in results):
         sides.siblings = True
         for sample in samples:
             _add(kernels, sides.own.sibling(sample))
-        results = _results(compiled, program, kernels, bool(sides.own.undefined))
+        results = _results(compiled, program, kernels, sides)
     most = most_samples(compiled.graph)
     while wanted.more and len(samples) < most and any(is_open(o, wanted.min_cosine) for o in results):
         added = wanted.more(len(samples), min(len(samples), most - len(samples)))
         _extend(program, kernels, sides.run(compiled, added))
         samples = [*samples, *added]
-        results = _results(compiled, program, kernels, bool(sides.own.undefined))
+        results = _results(compiled, program, kernels, sides)
     complete = _complete(program, kernels)
     layers = check_program(compiled, emulation, program_inputs(compiled, samples[0])) if wanted.layers else ()
     reading: Sequence[ReadingCheck] = ()
@@ -218,16 +219,18 @@ def _complete(program: list[list[Array]], kernels: Kernels) -> list[str]:
     return [title for title, outputs in kernels.items() if len(outputs[0]) == len(program[0])]
 
 
-def _results(compiled: Compiled, program: list[list[Array]], kernels: Kernels, undefined: bool) -> list[OutputResult]:
+def _results(compiled: Compiled, program: list[list[Array]], kernels: Kernels, sides: _Sides) -> list[OutputResult]:
     """Distances from the first of the kernel sets that ran all samples; none where there is none. The verdict rests on
-    those that every installation has. `undefined`: 0/0 was met, where kernels of others are no reference."""
+    those that every installation has first. Where 0/0 was met, kernels of others are no reference."""
+    undefined = bool(sides.own.undefined)
+    lacks = "" if sides.references is None or undefined else sides.references.lacks
     own, titles = (EXACT, ROUNDED_ONCE), _complete(program, kernels)
     judged = [title for title in titles if title in (GIVEN, *own)]
     others = [title for title in titles if title not in (GIVEN, *own)]
     results = []
     for k, name in enumerate(compiled.graph.outputs if judged else ()):
         made, values = np.stack(program[k]), {title: np.stack(kernels[title][k]) for title in titles}
-        result = output_result(compiled.graph, name, made, {title: values[title] for title in judged})
+        result = replace(output_result(compiled.graph, name, made, {t: values[t] for t in judged}), lacks=lacks)
         if others:
             theirs = {title: values[title] for title in others}
             shown = {title: values[title] for title in (GIVEN, *others) if title in values}
@@ -296,10 +299,11 @@ def random_samples(source: Graph, count: int, seed: int, ranges: Sequence[float]
     return samples
 
 
-def validate_model(model: Path, asked: ValidateOptions, compiler: Options) -> Validation:
+def validate_model(model: Path, asked: ValidateOptions, compiler: Options, known: Compiled | None = None) -> Validation:
+    """`known`: the program, where the model was compiled with these options before."""
     begins_later = bool(compiler.cut_inputs or compiler.cut_input_layers)
     with References(model, exact_only=begins_later or asked.no_exec_model) as references:
-        compiled = compile_file(model, compiler)
+        compiled = known or compile_file(model, compiler)
         samples = chosen_samples(compiled.source, asked, compiler.seed, SAMPLES)
         what = Wanted(
             read_labels(asked.valinput),

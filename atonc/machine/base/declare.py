@@ -155,6 +155,8 @@ def _spelled(flag: str) -> str:
 def _as_field(value: Any, member: Field[Any]) -> Any:
     """Lists, paths and text as the command line has it, in the type of the field."""
     default, known = default_of(member), member.metadata.get(KEY)
+    if isinstance(value, bool) and known is not None and known.bare is not None:
+        value = known.bare if value else default  # as the flag alone, or as without it
     if isinstance(value, os.PathLike) and isinstance(default, str):
         return os.fspath(value)
     if isinstance(value, list) and isinstance(default, tuple):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+CANNOT_JUDGE = 5  # exit code: nothing failed, but what decides a verdict is not installed
 _LONG, _START, _END = 2000, 1400, 400  # characters of a paragraph, and what is left of a longer one
 
 

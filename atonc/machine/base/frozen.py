@@ -13,6 +13,8 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from atonc.machine.base.errors import plain
+
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
 else:
@@ -160,6 +162,24 @@ def _equality(values: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
 def _shown(self: Any) -> str:
     fields = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self) if f.repr)
     return f"{type(self).__qualname__}({fields})"
+
+
+_BRIEF, _VALUE = 200, 40  # characters of a line, and of one value in it
+
+
+def brief(self: Any) -> str:
+    """The `__repr__` of objects that users meet: one line; of what holds many things it says how many."""
+    fields = ", ".join(f"{f.name}={_in_short(getattr(self, f.name))}" for f in dataclasses.fields(self) if f.repr)
+    text = plain(f"{type(self).__qualname__}({fields})")
+    return text if len(text) <= _BRIEF else f"{text[: _BRIEF - 4]}...)"
+
+
+def _in_short(value: Any) -> str:
+    parts = value if isinstance(value, tuple) else (value,)
+    if all(part is None or isinstance(part, str | int | float) for part in parts):
+        text = f"{value:.6g}" if isinstance(value, float) else repr(value)
+        return text if len(text) <= _VALUE else f"{text[: _VALUE - 3]}..."
+    return f"<{len(value)}>" if hasattr(value, "__len__") else f"<{type(value).__name__}>"
 
 
 def _no_assignment(self: object, name: str, value: object) -> NoReturn:

@@ -103,3 +103,8 @@ class CheckResult:
     name: str  # the option that asks for it, or what was looked at
     holds: bool
     says: str  # what was seen, and the limit
+    unjudged: bool = False  # something that decides it is missing here: it neither holds nor is broken
+
+    @property
+    def broken(self) -> bool:
+        return not self.holds and not self.unjudged

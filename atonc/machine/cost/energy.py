@@ -15,7 +15,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
 
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import brief, dataclass
 from atonc.machine.cost.band import PredictionBand
 from atonc.machine.hw.cycles import EpochCycles, hardware
 from atonc.machine.hw.cycles.work import epoch_work
@@ -69,6 +69,8 @@ def together(activities: Iterable[Activity]) -> Activity:
 @dataclass(frozen=True)
 class EnergyEstimate:
     """Microjoules of an inference by what draws them; without any it is not known what the steps do."""
+
+    __repr__ = brief
 
     parts: Mapping[str, Between]
     milliseconds: float

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError, plain
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import ms_text
 from atonc.machine.cost.band import BY_RELEASE, PredictionBand, band_of
 from atonc.machine.cost.energy import Activity, EnergyEstimate, epoch_activity, likely_uj, network_energy
 from atonc.machine.hw.cycles import hardware, st_estimate
@@ -187,7 +188,7 @@ def spill_lines(spilled_bytes: int, steps: Iterable[tuple[str, float]]) -> list[
     share = 100 * waiting / (sum(ms for _, ms in listed) or 1.0)
     return [
         f"SPILL: {spilled_bytes:,} bytes of activations lie in external RAM; epochs that wait for it take "
-        f"{waiting:.2f} ms ({share:.0f} %). --no-spill makes this an error."
+        f"{ms_text(waiting)} ({share:.0f} %). --no-spill makes this an error."
     ]
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from atonc.machine.base.build_folder import read_whole
 from atonc.machine.base.errors import AtoncError, InputError
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import brief, dataclass
 from atonc.machine.emu import cpu, tensors
 from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.emu.files.initialisers import InitialBytes, load_initialisers
@@ -47,6 +47,7 @@ class NetworkStep:
 
 @dataclass
 class EmulatedNetwork:
+    __repr__ = brief
     network: CompiledNetwork
     memory: AddressSpace
     steps: tuple[NetworkStep, ...]

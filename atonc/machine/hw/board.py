@@ -20,7 +20,7 @@ from typing import Any
 from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.disk import read_text
 from atonc.machine.base.errors import InputError, plain
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import brief, dataclass
 from atonc.machine.hw.machine import CPU_RAM, FLASH, HYPERRAM, NPU_RAM, Machine, MemoryBank, secure, stm32n6
 from atonc.machine.hw.mpool import MAX_RATIO, MAX_WIDTH, MemoryPool
 
@@ -102,6 +102,7 @@ class PoolSet:
 
 @dataclass(frozen=True)
 class Board:
+    __repr__ = brief
     name: str
     title: str
     machine_name: str

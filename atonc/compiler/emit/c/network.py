@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from atonc.compiler.emit.c import names
 from atonc.compiler.emit.program import Movable, Program, ProgramStep, RelativePool, UserBuffer
-from atonc.compiler.emit.runs import npu_runs, program_memory
+from atonc.compiler.emit.runs import container, npu_runs, program_memory
 from atonc.compiler.ir import Graph
 from atonc.compiler.place.types import Placed
 from atonc.compiler.place.usage import MemoryUse
@@ -116,6 +116,14 @@ class CNetwork:
     @cached_property
     def memory(self) -> MemoryUse:
         return program_memory(self.program, self.graph, self.pools, self.epoch_controller)
+
+    @property
+    def blob_bytes(self) -> int:
+        """Programs of the epoch controller, as their arrays hold them."""
+        if not self.epoch_controller:
+            return 0
+        stored = (container(self.program, block.steps) for block in self.blocks if not block.on_cpu)
+        return sum(4 * len(one.words()) for one in stored)
 
     def home(self, buffer: str) -> Placed:
         return self.program.placed[buffer]

@@ -150,21 +150,22 @@ class ChannelGroups:
 
     def prepare(self, layer: ConvLayer, draft: Context) -> Pieces:
         inputs, outputs = layer.area.channels // self.count, layer.outputs // self.count
-        return Pieces(
-            tuple((self._group(layer, g * inputs, inputs, g * outputs, outputs), AS_IT_IS) for g in range(self.count))
-        )
+        groups = (some_channels(layer, (g * inputs, inputs), (g * outputs, outputs)) for g in range(self.count))
+        return Pieces(tuple((group, AS_IT_IS) for group in groups))
 
-    def _group(self, layer: ConvLayer, source: int, inputs: int, target: int, outputs: int) -> ConvLayer:
-        some = slice(target, target + outputs)
-        return replace(
-            layer,
-            area=layer.area.channels_from(source, inputs),
-            out=layer.out.channels_from(target, outputs),
-            weights=layer.weights[some],
-            scale=layer.scale[some],
-            offset=layer.offset[some],
-            typical=partial(_channels, layer, source, inputs),
-        )
+
+def some_channels(layer: ConvLayer, inputs: tuple[int, int], outputs: tuple[int, int]) -> ConvLayer:
+    """The layer for some outputs, on the inputs that these see: the first of each and how many."""
+    some = slice(outputs[0], sum(outputs))
+    return replace(
+        layer,
+        area=layer.area.channels_from(*inputs),
+        out=layer.out.channels_from(*outputs),
+        weights=layer.weights[some],
+        scale=layer.scale[some],
+        offset=layer.offset[some],
+        typical=partial(_channels, layer, *inputs),
+    )
 
 
 def _channels(layer: ConvLayer, first: int, count: int) -> tuple[Codes, ...]:

@@ -50,6 +50,7 @@ from atonc.compiler.lower.conv.weight_sums import (
     has_wide,
     magnitudes,
     possible,
+    reached_sums,
     summed,
     weight_sums,
 )
@@ -104,12 +105,14 @@ class ConvLayer:
     native: bool = True  # stride 2 in the units, else views of every second pixel
     by_taps: bool = False  # every tap of the kernel by itself
     border: Sides = (0, 0, 0, 0)  # what of the area is padding in memory
+    anywhere: bool = False  # engines start between aligned addresses, unless it is huge
     all_inputs: bool = False  # sums get room for every input, whatever that costs
     whole_bytes: int = 0  # of the larger tensor, where this is a band of rows
     whole_results: int = 0  # of all rows, where this is a band of them that rounds as all do
     rounds_as: Mapping[int, frozenset[Hashable]] | None = None  # these bands: what all rows do, by output channel
     skipped_bytes: int = 0  # of the result: what comes before the rows that `target` holds
     ring: Ring | None = None  # `out` is what its windows give
+    belongs: Area | None = None  # where results lie in the tensor, if `target` is a copy with some channels
     out_bytes: int = 1  # of a result
     coarse: CoarseCodes | None = None  # how features of two bytes are stored; None: they are bytes
     never_negative: bool = False  # no feature of two bytes is below its zero
@@ -135,7 +138,7 @@ class ConvLayer:
     @property
     def large(self) -> bool:
         """May have to lie outside the NPU's own RAM, where engines start at aligned addresses only."""
-        return self.largest_bytes > self.room.large_bytes
+        return self.largest_bytes > (self.room.huge_bytes if self.anywhere else self.room.large_bytes)
 
     @property
     def huge(self) -> bool:
@@ -428,7 +431,7 @@ def layer_of(op: Op, context: Context, wide: Tensor | None = None) -> ConvLayer:
     offset = bias_of(op, context, scale * y.scale, data.shape[0]) / y.scale + y.zero_point
     if context.numerics != "2.x" and y.dtype == "int8":
         offset = offset + lift(rounding_of(op, [x, weights], y), y, attrs.get("clip"))
-        scale, offset = tame(scale, offset, _largest_sums(data, x))
+        scale, offset = tame(scale, offset, *reached_sums(data, -128 - x.zero_point, 127 - x.zero_point))
     source, target = context.buffer(x.name), context.buffer(y.name)
     shape, out_shape = _shapes(op, x, y, weights)
     features_shifted = context.buffers[source].offset == 128
@@ -460,12 +463,6 @@ def layer_of(op: Op, context: Context, wide: Tensor | None = None) -> ConvLayer:
         coarse=CoarseCodes(0, 0) if wide else None,
         coarse_out=context.buffers[target].coarse,
     )
-
-
-def _largest_sums(weights: Weights, x: Tensor) -> Real:
-    """Per output channel, of features without their zero point."""
-    reach = max(127 - x.zero_point, x.zero_point + 128)
-    return magnitudes(weights).astype(np.float64) * reach
 
 
 def _typical(x: Tensor, context: Context, shape: tuple[int, int, int], shifted: bool) -> tuple[Codes, ...]:

@@ -45,7 +45,7 @@ from atonc.compiler.lower.conv.kernel_parts import (
 from atonc.compiler.lower.conv.layer import ConvLayer, With
 from atonc.compiler.lower.conv.requantise import SHIFT_CODES
 from atonc.compiler.lower.conv.weight_sums import Codes
-from atonc.compiler.lower.move.copies import Move, borders, copy, inside, pad_view, wirings
+from atonc.compiler.lower.move.copies import Move, borders, copy, fill, inside, wirings
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.sums import picture
 from atonc.compiler.lower.units.views import StridedView
@@ -198,11 +198,14 @@ class EverySecond:
 
 @dataclass(frozen=True)
 class PaddedCopy:
-    """The padding in memory, but for so many rows; `shifted`: the copy is stored as code + 128."""
+    """The padding in memory, but for so many rows; `shifted`: the copy is stored as code + 128; `constants`: channels
+    of one value behind the others."""
 
     rows: int = 0
     shifted: bool = False
     purpose: Purpose = Purpose.PADDING
+    constants: int = 0
+    value: int = 0
 
     def prepare(self, layer: ConvLayer, draft: Context) -> ConvLayer:
         if layer.coarse:
@@ -213,28 +216,32 @@ class PaddedCopy:
         line = width
         if gaps_trusted(layer.trust):
             line = -(-width // layer.stride[1]) * layer.stride[1]  # so that strided lines do not overlap
-        copied = draft.scratch(height * line * area.channels, "padded input")
+        channels = area.channels + self.constants
+        copied = draft.scratch(height * line * channels, "padded input")
         shape = (area.height, area.width, area.channels)
         source = StridedView(layer.source, shape, (area.line, area.pixel, area.element_bytes), area.offset)
-        target = StridedView.whole(copied, (height, line, area.channels)).cut(1, 0, width)
+        whole = StridedView.whole(copied, (height, line, channels)).cut(1, 0, width)
+        target, constants = whole.cut(2, 0, area.channels), whole.cut(2, area.channels, self.constants)
         pads = ((top, bottom), (left, right), (0, 0))
         around = layer.zero + 128 * shifted
-        fills = pad_view(
-            draft, borders(target, pads), around - 256 * (around > 127), layer.source, area.height * area.line
-        )
+        filled = [(view, around) for view in borders(target, pads)]
+        filled += [(constants, self.value)] if self.constants else []
+        known = layer.source, area.height * area.line
+        fills = [one for view, code in filled for one in fill(draft, view, code - 256 * (code > 127), *known)]
         moves = wirings(draft, [Move(source, inside(target, pads), (SHIFT_CODES,) if shifted else ())])
         # copies between memories were seen alone rather than beside other units
         for work in [[*fills, *moves]] if gaps_trusted(layer.trust) else [fills, moves]:
             draft.before += pack(work, layer.origin, f"padding of {layer.op.name}", self.purpose)
 
         def stored(codes: Ints) -> Ints:
-            values = np.zeros((height, line, area.channels), codes.dtype)
+            values = np.zeros((height, line, channels), codes.dtype)
             values[:, :width] = around
+            values[:, :width, area.channels :] = self.value
             own = picture(layer.stored(codes), area) + 128 * shifted
-            values[top : top + area.height, left : left + area.width] = own
+            values[top : top + area.height, left : left + area.width, : area.channels] = own
             return values.reshape(-1)
 
-        view = replace(Area.whole(height, line, area.channels), width=width)
+        view = replace(Area.whole(height, line, channels), width=width)
         sides = (top, left, bottom, right)
         padded = layer.shifted() if shifted else layer
         return replace(padded, source=copied, area=view, padding=left_over, stored=stored, border=sides)

@@ -29,6 +29,7 @@ from atonc.compiler.lower.conv.cuts import (
 from atonc.compiler.lower.conv.dense_chain import BETWEEN_PASSES
 from atonc.compiler.lower.conv.kernel_parts import MAX_PADDING, WINDOW
 from atonc.compiler.lower.conv.layer import ConvLayer, With, layer_of
+from atonc.compiler.lower.conv.near_sums import near_sums
 from atonc.compiler.lower.conv.passes_2x import needs_unsigned
 from atonc.compiler.lower.conv.prepare import (
     ALL_PICTURE,
@@ -359,6 +360,6 @@ def _may_have_border(layer: ConvLayer) -> bool:
 
 
 DECISIONS = (
-    room_for_sums, signed_features, last_columns, channel_groups, picture, features_of_bands, one_pixel, features,
-    padding, *depthwise.DECISIONS, *dense.DECISIONS,
+    room_for_sums, signed_features, last_columns, channel_groups, near_sums, picture, features_of_bands, one_pixel,
+    features, padding, *depthwise.DECISIONS, *dense.DECISIONS,
 )  # fmt: skip

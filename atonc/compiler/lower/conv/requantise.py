@@ -35,7 +35,6 @@ from atonc.machine.hw.limits import MOST_OUT_SHIFT, MOST_TABLE_SHIFT, PARTIAL_LI
 from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.safety.evidence import Trust
 from atonc.machine.hw.safety.evidence.trust import operands
-from atonc.machine.hw.stream import finish
 from atonc.machine.hw.units.arith import ROWS, WINDOW_ROWS, ArithConfig
 
 A_MAX = (1 << 15) - 1
@@ -106,25 +105,21 @@ class Requantisation:
     short: float = 0.0  # the part of `error` that factors of 16 bits cost channels whose steps are less than a code
     saturating: bool = False  # clips by the ends of int8, moved to where they are needed
 
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """What is added to codes until their clip is done: which way a half is rounded depends on the first of them."""
+        return saturating_steps(self.clip) if self.saturating else (0,)
+
     def units(self, first: int, count: int, batch: int, pixels: int) -> list[ArithConfig]:
         """For `count` channels from `first`, which arrive in groups of `batch`, each with all its pixels."""
         part = slice(first, first + count)
-        steps = saturating_steps(self.clip) if self.saturating else (0,)
-        addends = self.addends[part] + (steps[0] << self.shift)
+        addends = self.addends[part] + (self.steps[0] << self.shift)
         unit = coefficient_unit(self.factors[part], addends, batch, pixels, self.shift)
-        return [unit, *moving_units(steps)] if self.saturating else _clipped(unit, self.clip)
+        return [unit, *moving_units(self.steps)] if self.saturating else _clipped(unit, self.clip)
 
     def ariths(self, count: int) -> int:
         """How many `units` there are for so many channels."""
         return ariths_behind(self.clip, count, saturating=self.saturating)
-
-    def apply(self, sums: Ints) -> Ints:
-        """What the units compute from exact sums [..., channels]."""
-        acc = finish(sums.astype(np.int64), self.out_shift, 2, True, True)
-        steps = saturating_steps(self.clip) if self.saturating else (0,)
-        sums = acc * self.factors + self.addends + (steps[0] << self.shift)
-        codes = finish(sums, self.shift, 1, True, True) - steps[0]  # which end a half is rounded to depends on steps
-        return codes if self.clip is None else np.clip(codes, *self.clip)
 
 
 def requantisation(
@@ -299,10 +294,10 @@ def cut_costs(scale: Real, largest: Real) -> Real:
 
 
 def matters(scale: Real, offset: Real, codes: float = _CODES) -> Real:
-    """The largest |acc| whose result, of so many codes, is not yet saturated."""
+    """The largest |acc| whose result, of so many codes, is not yet saturated: none where results are constant."""
     slope = np.maximum(np.abs(scale), 1e-30)
     ends = [np.abs((end - offset) / slope) for end in (-codes / 2 - _MARGIN, codes / 2 - 1 + _MARGIN)]
-    return np.maximum(*ends)
+    return np.where(scale == 0, 0.0, np.maximum(*ends))
 
 
 def _shifts(steepest: float, farthest: float, out_shifts: Sequence[int], within: Coefficients) -> list[int]:
@@ -468,15 +463,16 @@ FARTHEST = 2.0**40  # codes: beyond, the zero point inside an offset is lost in 
 BEYOND = 320.0  # codes: beyond both ends of int8, with room for roundings; at most half of STEEP
 
 
-def tame(scale: Real, offset: Real, largest: Real) -> tuple[Real, Real]:
-    """Scale and offset that give the same codes for whole sums of at most `largest`, without factors beyond `STEEP`."""
+def tame(scale: Real, offset: Real, lowest: Real, highest: Real) -> tuple[Real, Real]:
+    """Scale and offset that give the same codes for all whole sums of each channel, without factors beyond `STEEP`.
+    Zero is one of the sums."""
     steep = (np.abs(scale) > STEEP) & (np.abs(offset) < FARTHEST)
     if not steep.any():
         return scale, offset
     steps = np.rint(np.divide(offset, scale, out=np.zeros_like(offset), where=steep))
     nearest = np.clip(offset - steps * scale, -BEYOND, BEYOND)  # the code of the sum -steps
-    reached = np.abs(steps) <= largest
-    slope = np.where(reached & (largest > 0), np.copysign(STEEP, scale), 0.0)
+    reached = (lowest <= -steps) & (-steps <= highest)
+    slope = np.where(reached & (lowest < highest), np.copysign(STEEP, scale), 0.0)
     ends = np.where(reached, steps * slope + nearest, np.copysign(BEYOND, offset))
     return np.where(steep, slope, scale), np.where(steep, ends, offset)
 

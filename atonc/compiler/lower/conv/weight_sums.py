@@ -23,6 +23,7 @@ from atonc.machine.hw.memoise import memoise
 if TYPE_CHECKING:
     from atonc.compiler.lower.conv.layer import ConvLayer
 
+Real = NDArray[np.float64]
 Weights = NDArray[np.int16]  # [out, rows, columns, in]: codes without their zero point
 
 
@@ -40,9 +41,21 @@ def weight_sums(weights: Weights) -> NDArray[np.int64]:
     return found
 
 
+def _rising(weights: Weights) -> NDArray[np.int64]:
+    """Per output channel the sum of all weights above zero."""
+    return (magnitudes(weights) + weight_sums(weights)) // 2
+
+
+def reached_sums(weights: Weights, low: int, high: int) -> tuple[Real, Real]:
+    """Per output channel the lowest and the highest sum of features low..high."""
+    rising = _rising(weights)
+    falling = magnitudes(weights) - rising
+    return (rising * low - falling * high).astype(np.float64), (rising * high - falling * low).astype(np.float64)
+
+
 def extreme_sums(weights: Weights, low: int, high: int) -> NDArray[np.int64]:
     """Per output channel the largest sum, without its sign, of features low..high: no first part of it is larger."""
-    rising = (magnitudes(weights) + weight_sums(weights)) // 2  # the sum of all weights above zero
+    rising = _rising(weights)
     falling = magnitudes(weights) - rising
     above, below = max(high, 0), max(-low, 0)
     found: NDArray[np.int64] = np.maximum(rising * above + falling * below, rising * below + falling * above)
@@ -55,7 +68,6 @@ def has_wide(weights: Weights) -> NDArray[np.bool_]:
     return np.asarray(((weights < -128) | (weights > 127)).any(axis=(1, 2, 3)))
 
 
-Real = NDArray[np.float64]
 Codes = NDArray[np.signedinteger[Any]]  # also those of features that are stored as code + 128
 
 SAMPLES = 256  # positions at which sums are looked at

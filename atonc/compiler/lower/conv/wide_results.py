@@ -40,7 +40,6 @@ from atonc.compiler.select.rules import SCALES, WIDE_CLIP
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.limits import MOST_OUT_SHIFT, PARTIAL_LIMIT
-from atonc.machine.hw.stream import finish, shift_right_rounded
 from atonc.machine.hw.units.arith import ArithConfig
 
 CODES = 1 << 16  # that results have
@@ -74,12 +73,6 @@ class WideEnd:
 
     def unit(self) -> ArithConfig:
         return changed(SCALAR, c=self.added >> 1, shift_c=1, shift_out=self.shift)
-
-    def codes(self, results: Ints) -> Ints:
-        """Those that memory stands for."""
-        if self.has_unit:
-            results = finish(results + self.added, self.shift, 2, True, True)
-        return self.coarse.codes(results) if self.coarse else results
 
     @property
     def error(self) -> float:
@@ -144,14 +137,6 @@ class WideRequantisation(Requantisation):
 
     def ariths(self, count: int) -> int:
         return 1 + int(self.whole.any()) + int(self.end.has_unit)
-
-    def apply(self, sums: Ints) -> Ints:
-        return self.wide(finish(sums.astype(np.int64), self.out_shift, 2, True, True))
-
-    def wide(self, acc: Ints) -> Ints:
-        """From sums of 16 bits."""
-        scaled = finish(acc * self.factors + self.rest, self._cut, 2, True, True)
-        return self.end.codes(np.clip(self.weight * scaled + self.whole, -WIDEST - 1, WIDEST))
 
 
 def weighed(rule: WideRequantisation, reach: float) -> tuple[WideRequantisation, float]:
@@ -236,10 +221,6 @@ class WideLine(WideRequantisation):
 
     def ariths(self, count: int) -> int:
         return 1 + int(self.end.has_unit)
-
-    def wide(self, acc: Ints) -> Ints:
-        products = shift_right_rounded(acc * self.factors, INNER)
-        return self.end.codes(finish(products + (self.terms << LONG), self.last, 2, True, True))
 
 
 def line_rules(acc: Accumulated, end: WideEnd, counts: Sequence[int]) -> list[WideLine | None]:

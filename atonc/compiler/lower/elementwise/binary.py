@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from math import floor, log2
 
 import numpy as np
 
@@ -57,6 +58,7 @@ from atonc.compiler.lower.units.arith import (
     multiply_unit,
     pair_error,
     pair_unit,
+    product_unit,
 )
 from atonc.compiler.lower.units.wiring import Wiring, is_one_scale, origin_of, pack
 from atonc.compiler.ops.registry import evaluate
@@ -188,6 +190,11 @@ def _of_two(op: Op, context: Context) -> list[TaskGroup]:
 
 
 def lower_sum(op: Op, context: Context) -> list[TaskGroup]:
+    """In one unit; a steep operand in 16 bits first, where published units have no shift as small as its gain takes."""
+    return chosen(context, first((Drawing(partial(draw, op)),) for draw in (_in_one_unit, _steep_first)))
+
+
+def _in_one_unit(op: Op, context: Context) -> list[TaskGroup]:
     x, y, pair = sum_form(op, context)
     unit, out = pair_unit(pair, x.element_bytes, y.element_bytes), context.tensor(op.outputs[0])
     gain_x, gain_y = (np.copysign(o.scale / out.scale, k) for o, k in ((x, pair.a), (y, pair.b)))
@@ -196,6 +203,30 @@ def lower_sum(op: Op, context: Context) -> list[TaskGroup]:
     error = pair_error(pair, gain_x, gain_y, offset, reach_x, reach_y)
     context.explain(op, TwoOperands(op, context, (x, y), partial(pair_codes, pair)), error)
     return in_parts(op, context, (x, y), lambda epoch, read: epoch.unit(unit, read(0), read(1)))
+
+
+def _steep_first(op: Op, context: Context) -> list[TaskGroup]:
+    """The steeper operand times a power of two, exact in 16 bits: its gain is less by as much."""
+    out = context.tensor(op.outputs[0])
+    x, y = (operand_of(op, context, name) for name in op.inputs)
+    gain_x, gain_y = x.scale / out.scale, y.scale / out.scale * (-1 if op.kind == "sub" else 1)
+    if abs(gain_y) > gain_x:
+        x, y, gain_x, gain_y = y, x, gain_y, gain_x
+    if not x.element_bytes == y.element_bytes == 1 or not 2 <= abs(gain_x) < 128 or context.numerics == "2.x":
+        raise Refusal(ELEMENTWISE, f"gains of {gain_x:.3g} and {gain_y:.3g}", "a steep operand of bytes", "one unit")
+    zeros = x.zero_point, y.zero_point, out.zero_point
+    powers = (1 << k for k in range(floor(log2(abs(gain_x))), 8))
+    pairs = ((n, fit_sum(gain_x, zeros[0], gain_y, *zeros[1:], times=n)) for n in powers)
+    times, pair = first_trusted(pairs, lambda one: [pair_unit(one[1], 2, 1)], context.facts.target.trust)
+    offset = out.zero_point - x.zero_point * gain_x - y.zero_point * gain_y
+    error = pair_error(pair, gain_x / times, gain_y, offset, 128 * times)
+
+    def wire(epoch: TaskBuilder, read: Callable[[int], str]) -> str:
+        wide = epoch.unit(product_unit(np.array([times]), 0), read(0))
+        return epoch.unit(pair_unit(pair, 2, 1), wide, read(1))
+
+    context.explain(op, TwoOperands(op, context, (x, y), lambda a, b: pair_codes(pair, ints(a) * times, b)), error)
+    return in_parts(op, context, (x, y), wire)
 
 
 def sum_form(op: Op, context: Context) -> tuple[Operand, Operand, AffinePair]:

@@ -164,20 +164,23 @@ def picture(flat: Ints, area: Area) -> Ints:
 
 
 def requantised(rule: Requantisation | TwoSteps, sums: Ints) -> Ints:
+    """What the rule's units make of sums of 16 bits."""
     if isinstance(rule, WideLine):
         total = shifted(sums * rule.factors, INNER) + (rule.terms << LONG)
-        return _ended(rule.end, limited(shifted(total, rule.last), 16))
+        return ended(rule.end, limited(shifted(total, rule.last), 16))
     if isinstance(rule, WideRequantisation):
         halved = rule.weight.bit_length() - 1
         scaled = limited(shifted(sums * rule.factors + rule.rest, rule.shift + halved), 16)
-        return _ended(rule.end, limited(rule.weight * scaled + rule.whole, 16))
+        return ended(rule.end, limited(rule.weight * scaled + rule.whole, 16))
     if isinstance(rule, Requantisation):
-        return clipped(limited(shifted(sums * rule.factors + rule.addends, rule.shift), 8), rule.clip)
+        moved = shifted(sums * rule.factors + rule.addends + (rule.steps[0] << rule.shift), rule.shift)
+        return clipped(limited(moved, 8) - rule.steps[0], rule.clip)
     middle = limited(shifted(sums * rule.factors, rule.shift), 16)
     return clipped(limited(shifted(middle * rule.bias_factor + rule.addends, rule.bias_shift), 8), rule.clip)
 
 
-def _ended(end: WideEnd, results: Ints) -> Ints:
+def ended(end: WideEnd, results: Ints) -> Ints:
+    """The codes that memory stands for behind the last unit."""
     if end.has_unit:
         results = limited(shifted(results + end.added, end.shift), 16)
     return end.coarse.codes(results) if end.coarse else results
@@ -300,6 +303,8 @@ def record(context: Context, layer: ConvLayer, piece: LoweredSums) -> None:
     known, rule = context.semantics.get(layer.op.name), piece.rule
     if layer.ring is not None:
         piece = replace(piece, target=layer.ring.out, kept=layer.ring.kept)
+    if layer.belongs is not None:
+        piece = replace(piece, target=_placed(piece.target, layer.out, layer.belongs))
     if layer.skipped_bytes:
         piece = replace(piece, target=replace(piece.target, offset=piece.target.offset + layer.skipped_bytes))
     pieces = known.codes.pieces if known and isinstance(known.codes, Layered) else []
@@ -310,6 +315,14 @@ def record(context: Context, layer: ConvLayer, piece: LoweredSums) -> None:
     if known:
         error, room = max(error, known.error), min(room, known.room)
     context.explain(layer.op, layered, error, room)
+
+
+def _placed(some: Area, copied: Area, tensor: Area) -> Area:
+    """Some pixels of a copy where they lie in the tensor."""
+    row, rest = divmod(some.offset, copied.line)
+    offset = tensor.offset + row * tensor.line + rest // copied.pixel * tensor.pixel
+    line, pixel = some.line // copied.line * tensor.line, some.pixel // copied.pixel * tensor.pixel
+    return replace(some, offset=offset, line=line, pixel=pixel)
 
 
 def _room(context: Context, layer: ConvLayer, piece: LoweredSums) -> float:

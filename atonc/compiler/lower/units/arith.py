@@ -214,11 +214,14 @@ def fit_wide_pair(gain_x: float, gain_y: float, offset: float) -> AffinePair:
 
 
 @lru_cache(maxsize=1024)
-def fit_sum(gain_x: float, zero_x: int, gain_y: float, zero_y: int, zero_out: int, shorter: int = 0) -> AffinePair:
+def fit_sum(
+    gain_x: float, zero_x: int, gain_y: float, zero_y: int, zero_out: int, shorter: int = 0, times: int = 1
+) -> AffinePair:
     """gain_x*(x - zero_x) + gain_y*(y - zero_y), rounded, + zero_out, for bytes: of the coefficients around the real
     ones, those with which most results are exact, zeros counted more often because tensors are full of them. (Here
-    ties go away from the zero point, in the unit away from zero.) `shorter`: coefficients with so many bits less."""
-    pair = fit_pair(gain_x, gain_y, zero_out - zero_x * gain_x - zero_y * gain_y, shorter=shorter)
+    ties go away from the zero point, in the unit away from zero.) `shorter`: coefficients with so many bits less;
+    `times`: what x is multiplied by before."""
+    pair = fit_pair(gain_x / times, gain_y, zero_out - zero_x * gain_x - zero_y * gain_y, shorter=shorter)
     zero = np.array([[0]])
     tests = [(CODES[None, :], CODES[::3, None]), (CODES[None, :], zero + zero_y), (zero + zero_x, CODES[None, :])]
     wanted = []
@@ -227,7 +230,8 @@ def fit_sum(gain_x: float, zero_x: int, gain_y: float, zero_y: int, zero_out: in
         wanted.append(np.clip(exact, *FULL_RANGE).astype(np.int8))
 
     def misses(candidate: AffinePair) -> int:
-        wrong = [np.count_nonzero(candidate(*test) != codes) for test, codes in zip(tests, wanted, strict=True)]
+        pairs = zip(tests, wanted, strict=True)
+        wrong = [np.count_nonzero(candidate(times * x, y) != codes) for (x, y), codes in pairs]
         return int(wrong[0] + _ZERO_WEIGHT * (wrong[1] + wrong[2]))
 
     nearest = best_pair(pair, misses, gains=False)

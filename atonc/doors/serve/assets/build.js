@@ -92,7 +92,7 @@ function checkCard(found) {
   else lines.push("Not verified on the emulator: no-verify was set.");
   const checked = found.validation;
   if (checked) {
-    lines.push(`${checked.samples} samples against ${checked.reference}: ${checked.passed ? "passed" : "not passed"}.`);
+    lines.push(`${plural(checked.samples, "sample")} against ${checked.reference}: ${checked.verdict}.`);
     for (const output of checked.outputs) lines.push(`${output.name}: cosine ${output.cos.toFixed(6)}, ${output.exact_pct.toFixed(1)} % exact, max error ${output.max_lsb} LSB (${output.verdict}).`);
     if (checked.accuracy) lines.push(`Right labels: ${count(checked.accuracy.program)} of ${count(checked.accuracy.samples)}; reference ${count(checked.accuracy.reference)}.`);
   } else lines.push("No samples were given; add .npz or .npy files to compare with the reference interpreter.");

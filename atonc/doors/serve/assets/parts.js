@@ -16,6 +16,7 @@ export function verdict(job) {
   const found = job.summary;
   if (!found || job.verb !== "generate") return null;
   if (found.gates.length) return h("span.state.bad", { title: found.gates.join("\n") }, "gate failed");
+  if (found.validation && found.validation.verdict === "cannot judge") return h("span.state.warn", { title: found.validation.notes.join("\n") }, "cannot judge");
   if (found.validation && !found.validation.passed) return h("span.state.bad", { title: found.validation.complaints.join("\n") }, "samples differ");
   if (found.spilled_bytes) return h("span.state.warn", { title: `${count(found.spilled_bytes)} bytes of activations lie outside the chip` }, "spills");
   return null;

@@ -167,6 +167,8 @@ def network_data(network: NetworkView) -> dict[str, Any]:
             "ram_by_use": {str(use): size for use, size in network.memory.ram_by_use.items()},
             "activations": network.memory.activations_bytes,
             "weights": network.memory.weights_bytes,
+            "code_constants": network.memory.code_constants_bytes,
+            "flash": network.memory.flash_bytes,
             "spilled": network.memory.spilled_bytes,
             "lower_bound": network.lower_bound_bytes,
             "npu": network.count(NPU),
@@ -180,7 +182,7 @@ def network_data(network: NetworkView) -> dict[str, Any]:
         "tensors": [_tensor(one) for one in tensors.values()],
         "inputs": [places[one.name] for one in network.inputs],
         "outputs": [places[one.name] for one in network.outputs],
-        "verified": _verified(network.verified, network) if network.verified else None,
+        "verified": _verified(network.verified) if network.verified else None,
         "rules": {one.rule.id: one.rule.sentence for layer in network.layers for one in layer.decisions},
         "graph": graph_data(network, places),
         "bound_by": dict(network.bound_by),
@@ -305,15 +307,16 @@ def _tensor(one: TensorView) -> dict[str, Any]:
     return data | ({"scales": one.scales} if one.scales > 1 else {})
 
 
-def _verified(found: Verified, network: NetworkView) -> dict[str, Any]:
-    """Percentages are of stored integers; what is left of real values is the largest difference, beside its scale."""
-    rows, spans = [], found.spans or [0.0 if "float" in one.dtype else None for one in network.outputs]
-    for (name, cosine, exact, close, largest), span in zip(found.outputs, spans, strict=False):
-        codes = "" if span is not None else f"{exact:.2f} % of the values exact, {close:.2f} % within 1 LSB, "
-        said = f"cosine {cosine:.6f}, {codes}largest difference {parts.difference_text(largest, span)}"
-        rows.append([cut(name), said])
+def _verified(found: Verified) -> dict[str, Any]:
+    """Percentages are of stored integers: of an output in real values, its largest error beside its range is left."""
+    said = found.errors or [f"max error {largest:g} LSB" for *_, largest in found.outputs]  # builds of before tell less
+    rows = []
+    for (name, cosine, exact, close, _), error in zip(found.outputs, said, strict=True):
+        codes = f"{exact:.2f} % of the values exact, {close:.2f} % within 1 LSB, " if error.endswith("LSB") else ""
+        rows.append([cut(name), f"cosine {cosine:.6f}, {codes}{error}"])
     counts = {"samples": found.samples, "layers": found.layers, "tensors": found.tensors}
-    return counts | {"worst": found.worst_codes, "sums": cut(found.sums), "outputs": rows}
+    worst = found.worst_text or f"max error {found.worst_codes:g} LSB"
+    return counts | {"worst": worst, "sums": cut(found.sums), "outputs": rows}
 
 
 def _buffer(buffer: BufferView, names: tuple[str, ...]) -> dict[str, Any]:

@@ -258,7 +258,7 @@ def read_network(
 
 
 def _choose(candidates: list[Path], name: str | None, directory: Path) -> Path:
-    if name is not None:
+    if name:
         matching = [c for c in candidates if c.stem == name]
         matching = matching or [c for c in candidates if f"{EPOCH_LIST}{name}(".encode() in read_source(c)]
     else:

@@ -8,7 +8,7 @@ from enum import IntFlag
 from pathlib import Path
 
 from atonc.machine.base.errors import InputError
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import brief, dataclass
 from atonc.machine.hw.ec.blob import Container, relocate
 
 
@@ -70,6 +70,8 @@ class EpochBlock:
 @dataclass(frozen=True)
 class BufferInfo:
     """One line of a buffer table."""
+
+    __repr__ = brief
 
     name: str
     address: int

@@ -118,6 +118,7 @@
   function listWeights() {
     const sums = new Map();
     for (const b of D.buffers) if (b.kind === "constant") { const known = sums.get(b.layer) || { size: 0, pools: new Set() }; known.size += b.size; known.pools.add(b.pool); sums.set(b.layer, known); }
+    if (D.totals.code_constants) sums.set("CPU layers", { size: D.totals.code_constants, pools: new Set(["the C file"]) });
     if (!sums.size) return;
     const rows = [...sums].sort((a, b) => b[1].size - a[1].size), all = rows.reduce((sum, r) => sum + r[1].size, 0);
     const line = ([owner, { size, pools }]) => el("tr", { class: "row", onclick: () => layerOf.has(owner) && selectLayer(layerOf.get(owner), "memory") }, el("td", { class: "name" }, layerOf.has(owner) ? el("b", {}, D.layers[layerOf.get(owner)].label + " ") : "", owner ? name(owner, 60) : "not told"),

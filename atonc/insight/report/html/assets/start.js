@@ -25,7 +25,7 @@
   const trust = [], say = (name, ...text) => trust.push(el("dt", {}, name), el("dd", {}, ...text.flatMap(part => typeof part === "string" ? coded(part) : [part])));
   if (D.verified) {
     const v = D.verified;
-    say("numbers", `verified on the emulator with ${v.samples} input${v.samples === 1 ? "" : "s"}: ${v.layers} layer${v.layers === 1 ? "" : "s"}, each of their ${v.tensors} tensors within its limit, max error ${v.worst} LSB from exact arithmetic; ${v.sums}.`,
+    say("numbers", `verified on the emulator with ${v.samples} input${v.samples === 1 ? "" : "s"}: ${v.layers} layer${v.layers === 1 ? "" : "s"}, each of their ${v.tensors} tensors within its limit, ${v.worst}; ${v.sums}.`,
       el("ul", {}, ...v.outputs.map(([name, said]) => el("li", {}, `${short(name, 60)}: ${said}`))));
   } else say("numbers", D.tool.startsWith("atonc") ? "not verified in this run: atonc generate does it unless --no-verify is given, and atonc validate compares with the model." : "compiled elsewhere; atonc run executes it, atonc validate compares it with the model.");
   if (known) say("latency", `error bounds ${bounds}: how far the cycle model, calibrated on boards, may be off here.`,

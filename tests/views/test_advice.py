@@ -1,0 +1,147 @@
+"""What `explain` and `generate` advise by default: the option that brings most first, as a command that does what it
+says, for networks whose layers are too coarse, not seen in ST programs, in float, or not there at all."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from atonc.compiler.compile.pipeline import compile_file
+from atonc.compiler.compile.reproduce import asking
+from atonc.compiler.request.options import Options
+from atonc.doors.cli.cli import main, parse
+from atonc.doors.verbs.compiling import compiler_options, model_path
+from tests.frontends.onnx_models import Net
+from tests.frontends.tflite_models import O, T, build
+
+
+class Advice(NamedTuple):
+    """The words of the command, the promised milliseconds, and all that is said of it."""
+
+    words: list[str]
+    ms: float
+    said: str
+
+
+def advised(text: str, label: str = "next") -> Advice:
+    """What a label of the summary says; the text is as wide as it comes."""
+    found = re.search(rf"^{label} +(atonc .*?): ([\d.]+) ms (.*)$", text, re.MULTILINE)
+    assert found is not None, text
+    return Advice(shlex.split(found[1]), float(found[2]), found[3])
+
+
+def followed(advice: Advice) -> float:
+    """Milliseconds of what the command asks for."""
+    options = parse(advice.words[1:])
+    return compile_file(model_path(options), compiler_options(options)).cost.latency_ms
+
+
+def coarse(net: Net) -> bytes:
+    """Sums go up to the middle of the channels and come back, by more than 16 bits hold in steps of an LSB."""
+    codes = np.where(np.arange(2048) < 1024, 100, -100) * np.ones((8, 1), int)
+    constants = (codes.astype(np.int8).reshape(8, 2048, 1, 1), np.full(8, 0.0007, np.float32), np.zeros(8, np.int8))
+    weights = net.node("DequantizeLinear", [net.const(one) for one in constants], axis=0)[0]
+    sums = net.node("Conv", [net.qdq("x", 0.0108, -128), weights])[0]
+    return net.model({"x": (1, 2048, 8, 8)}, [net.qdq(sums, 0.02, -128)])
+
+
+def steep_sum(net: Net) -> bytes:
+    """The output has so small a scale that the sum needs a shift that ST programs do not use."""
+    total = net.node("Add", [net.qdq("a", 0.5, 3), net.qdq("b", 0.4, -7)])[0]
+    shape = (1, 8, 64, 64)
+    return net.model({"a": shape, "b": shape}, [net.qdq(total, 0.001, 1)])
+
+
+def float_input(net: Net) -> bytes:
+    y = net.conv(net.qdq("x", 1 / 255, -128), (8, 3, 3, 3), 1 / 255, strides=[2, 2])
+    return net.model({"x": (1, 3, 96, 96)}, [net.q(y, 0.05)])
+
+
+CASES = {
+    "too coarse": (coarse, ["--allow-coarse", "3"], "max error 2.77 LSB instead of 0"),
+    "not seen": (steep_sum, ["--allow-unproven", "any"], "1 epoch not seen in ST programs"),
+    "float input": (float_input, ["--input-data-type", "int8"], "the application gives inputs of that type"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_first_advice_brings_what_it_says(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make, flags, price = CASES[case]
+    model, output = tmp_path / "my model.onnx", str(tmp_path / "a build")
+    model.write_bytes(make(Net()))
+    assert main(["generate", str(model), "-o", output, "-n", "net", "--no-verify"]) == 0
+    last = advised(capsys.readouterr().out)
+    assert last.words == ["atonc", "generate", str(model), "-o", output, "-n", "net", "--no-verify", *flags]
+    assert main(["explain", str(model)]) == 0
+    first = advised(text := capsys.readouterr().out)
+    assert first.words == ["atonc", "generate", str(model), *flags]
+    for advice in (last, first):
+        assert price in advice.said and followed(advice) == pytest.approx(advice.ms, rel=0.02)
+    gains = [float(gain) for gain in re.findall(r"^  \d\. .*? ms \((-[\d.]+) %\)", text, re.MULTILINE)]
+    assert len(gains) > 1 and gains == sorted(gains), "the largest first"
+
+
+def test_reasons_name_the_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A shift has nothing to do with the size of the layer."""
+    (model := tmp_path / "m.onnx").write_bytes(steep_sum(Net()))
+    assert main(["explain", str(model), "--no-prices"]) == 0
+    text = capsys.readouterr().out
+    assert "needs shift 6 (ARITH) (limit: ST programs use 13 to 26)" in text
+    assert "scales" in text and "sizes" not in text
+
+
+def test_accuracy_that_an_option_costs_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (model := tmp_path / "m.onnx").write_bytes(coarse(Net()))
+    assert main(["explain", str(model)]) == 0
+    assert re.search(r"^next .*cosine 0\.99\d\d \(now 1\.0000\)", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_what_needs_nothing_accepted_stands_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A float picture, and weights that wait for the flash."""
+    net = Net()
+    y = net.conv(net.qdq("x", 1 / 255, -128), (64, 3, 3, 3), 1 / 255, strides=[8, 8])
+    y = net.conv(net.qdq(y, 0.05), (64, 64, 3, 3), 0.05, strides=[2, 2])
+    (model := tmp_path / "m.onnx").write_bytes(net.model({"x": (1, 3, 128, 128)}, [net.q(y, 0.5)]))
+    assert main(["explain", str(model)]) == 0
+    first, second = (advised(text, label) for text in [capsys.readouterr().out] for label in ("next", "or"))
+    assert first.words[-2] == "--input-data-type" and second.words[-2:] == ["--resident", "all"]
+    assert first.ms < second.ms and followed(second) == pytest.approx(second.ms, rel=0.02)
+
+
+@pytest.mark.parametrize("verb", ["generate", "analyze", "explain"])
+def test_a_network_without_layers_is_advised_nothing(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shape = T("s", (2,), "int32", data=np.array([1, 128], np.int32))
+    tensors = [T("x", (1, 4, 4, 8), "int8", 0.05), shape, T("y", (1, 128), "int8", 0.05)]
+    model = tmp_path / "m.tflite"
+    model.write_bytes(build(tensors, [O("RESHAPE", ["x", "s"], ["y"])], ["x"], ["y"]))
+    assert main([verb, str(model), *(["-o", str(tmp_path / "out")] if verb == "generate" else [])]) == 0
+    text = capsys.readouterr().out
+    assert "no option that applies brings anything" in text if verb == "explain" else " ms (-" not in text
+
+
+# ------------------------------------------------------------------------------------------------------------ commands
+
+
+@pytest.mark.parametrize(
+    ("words", "before", "after", "wanted"),
+    [
+        ("generate m.tflite -o out", {}, {"resident": "all"}, "generate m.tflite -o out --resident all"),
+        ("generate --resident 64k m", {"resident": "64k"}, {"resident": "all"}, "generate m --resident all"),
+        ("analyze m --prefer=memory --json", {"prefer": "memory"}, {}, "analyze m --json"),
+        ("analyze m --allow-unproven -v", {"allow_unproven": True}, {}, "analyze m -v"),
+        ("compile m --no-epoch-controller -q", {"epoch_controller": False}, {}, "compile m -q"),
+        ("generate m", {}, {"on_cpu": ("a b", "c")}, "generate m --on cpu 'a b' --on cpu c"),
+        ("generate m -O ram -o x", {"prefer": "memory"}, {}, "generate elsewhere/m"),  # no flag to leave out
+        ("", {}, {"prefer": "memory"}, "generate elsewhere/m --prefer memory"),
+    ],
+)
+def test_commands_are_those_that_were_given(words: str, before: dict, after: dict, wanted: str) -> None:  # type: ignore[type-arg]
+    made = asking(shlex.split(words), Path("elsewhere/m"), Options(**before), "network", Options(**after))
+    assert made == f"atonc {wanted}"
