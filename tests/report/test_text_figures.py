@@ -161,12 +161,12 @@ def test_prices_say_whether_it_is_less_or_more() -> None:
 def test_operators_of_one_reason_add_their_times_up() -> None:
     reason = CpuReason("n", "softmax", BY_NATURE["softmax"], "seen", "", "")
     chapter = compile_text.cpu_chapter([(reason, StepCost(0, "", 100, "cpu", ms, ms, "x")) for ms in (0.25, 0.5)])
-    assert "2 operators, 0.75 ms" in chapter.title and "2 x softmax, 0.750 ms" in str(chapter.blocks[0])
+    assert "2 operators, 0.750 ms" in chapter.title and "2 x softmax, 0.750 ms" in str(chapter.blocks[0])
 
 
 def test_exact_means_every_output() -> None:
     def report(*percents: float) -> Any:
-        each = {"name": "o", "cosine": 1.0, "max_lsb": 0, "within1_percent": 100.0, "span": None}
+        each = {"name": "o", "cosine": 1.0, "max_lsb": 0, "within1_percent": 100.0, "max_error": 0, "span": 1}
         outputs = [some(exact_percent=p, **each) for p in percents]
         return some(outputs=outputs, samples=1, layers=1, tensors=1, worst_layer=0, as_vendor=0, sums="", checks=())
 

@@ -3,6 +3,7 @@ is worded once, as the summary of the terminal words it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from atonc.compiler.place.usage import RAM_FOR
@@ -23,6 +24,7 @@ from atonc.machine.base.words import count, ms_text, size_text
 from atonc.machine.hw.machine import milliseconds
 
 MOST_ACTIONS = 3
+_FLAG = re.compile(r"--[a-z][a-z-]*")
 BOTTLENECKS = {"feature": "conv input bandwidth", "programming": "NPU setup"}  # labels of the cycle model, for readers
 
 
@@ -37,7 +39,7 @@ class KeyFigure:
 class BestAction:
     what: str
     gain: str
-    layer: str  # where it matters most
+    layer: str = ""  # where it matters most
 
 
 def tiles(network: NetworkView) -> tuple[KeyFigure, ...]:
@@ -102,15 +104,18 @@ def bottleneck(label: str) -> str:
 
 
 def best_actions(network: NetworkView) -> list[BestAction]:
-    """The actions that gain most, the best first. What was tried counts with what it gained, the rest with what its
-    layers take now."""
+    """Options that were compiled, the best first; then what changes of the model may gain: where they were tried what
+    they gained, else at most what their layers take now."""
+    options = [BestAction(flags, brings) for flags, brings in network.advice]
     found: dict[tuple[str, str], list[tuple[LayerView, Decision]]] = {}
     for layer in network.layers:
         for one in layer.decisions:
             if one.remedy and layer.cycles:
                 found.setdefault((one.rule.id, one.remedy), []).append((layer, one))
     ranked = sorted(found.items(), key=lambda group: -sum(map(_gained, group[1])))
-    return [_action(what, own, network) for (_, what), own in ranked[:MOST_ACTIONS]]
+    known = {flag for one in options for flag in one.what.split() if flag.startswith("--")}
+    changes = [_action(what, own, network) for (_, what), own in ranked if not known & set(_FLAG.findall(what))]
+    return [*options, *changes][:MOST_ACTIONS]
 
 
 def _gained(row: tuple[LayerView, Decision]) -> int:
