@@ -75,7 +75,7 @@ def judge(model: Path, numerics: str) -> Record:
     try:
         compiled = compile_file(model, Options(verify=False, numerics=numerics))
     except AtoncError as error:
-        return {"refused": str(error), "error": type(error).__name__}
+        return {"refused": error.one_line, "error": type(error).__name__}
     record = figures(compiled) | {"seconds": round(time.process_time() - computing, 2)}
     count = inputs_for(compiled)
     samples = validating.synthetic_samples(compiled.source, count)

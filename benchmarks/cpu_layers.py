@@ -65,7 +65,7 @@ def judge(model: Model) -> Record:
     try:
         compiled = compile_file(model.path, options)
     except AtoncError as error:
-        return {"refused": str(error)}
+        return {"refused": error.one_line}
     cost = compiled.cost
     return {"ms": sum(step.milliseconds for step in cost.steps), "cpu": list(_on_cpu(compiled, cost.steps))}
 

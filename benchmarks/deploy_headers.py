@@ -250,7 +250,7 @@ def compare(services: Path, file: Path, fetched: Path, scratch: Path) -> Row:
     try:
         config = read_config(file)
     except AtoncError as error:
-        return Row(short, ("?", "?", "-", "-", "not read"), (str(error),), False)
+        return Row(short, ("?", "?", "-", "-", "not read"), (error.one_line,), False)
     cells: tuple[str, ...] = (config.use_case, config.board)
     if config.is_mpu:
         return Row(short, (*cells, "-", "-", "read; a Linux target has no header"))
@@ -261,7 +261,7 @@ def compare(services: Path, file: Path, fetched: Path, scratch: Path) -> Row:
         facts: ModelFacts = read_facts(model)
         ours = meaning(text_of(header_of(config, facts, ZOO)))
     except AtoncError as error:
-        return Row(short, (*cells, kind, "-", "refused"), (str(error),), False)
+        return Row(short, (*cells, kind, "-", "refused"), (error.one_line,), False)
     theirs = meaning(their_text(services, file, config.serie, model, scratch))
     names = sorted({*ours, *theirs})
     different = [n for n in names if ours.get(n) != theirs.get(n)]

@@ -76,7 +76,7 @@ def judge(case: Any) -> Outcome:
         compiled = compile_graph(source, Options(allow_float=True))
         complaint = next(complaints(case, compiled), "")
     except AtoncError as error:
-        return Outcome(case.name, "refused", str(error))
+        return Outcome(case.name, "refused", error.one_line)
     except Exception:
         return Outcome(case.name, "traceback", " / ".join(traceback.format_exc().strip().splitlines()[-3:])[-300:])
     return Outcome(case.name, "wrong" if complaint else "right", complaint)
@@ -116,8 +116,8 @@ def equal(found: Array, expected: Array, rtol: float, atol: float) -> bool:
 
 
 def reason(detail: str) -> str:
-    """The sentence behind the name of the node, without the rule and what to do."""
-    return re.split(" Rule: | What to do: ", detail.split(": ", 1)[-1])[0].strip(" .")
+    """The sentence behind the name of the node, without its causes and fixes."""
+    return re.split(r"[;\s]+(?:cause|fix): ", detail.split(": ", 1)[-1])[0].strip(" .")
 
 
 def report(found: Sequence[Outcome], version: str) -> str:

@@ -64,7 +64,7 @@ def judge(model: Path, asked: Record) -> Record:
         with tempfile.TemporaryDirectory() as folder:
             generate(view, Path(folder))
     except AtoncError as error:
-        return {"refused": str(error), "error": type(error).__name__, "seconds": time.perf_counter() - started}
+        return {"refused": error.one_line, "error": type(error).__name__, "seconds": time.perf_counter() - started}
     compiled = view.compiled
     record = figures(compiled) | {"seconds": time.perf_counter() - started, "megabytes": _megabytes()}
     record["why"] = sorted(Counter(f"{reason.op}: {reason.rule}" for reason in compiled.mapped.reasons).items())

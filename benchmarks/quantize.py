@@ -172,7 +172,7 @@ def tflite_price(path: Path) -> tuple[float | None, int | None, str]:
         real = {"input_type": "float32", "output_type": "float32"}  # as the ONNX models have them
         cost = analyze(path, Options(verify=False, allow_float=True, **real)).cost
     except AtoncError as error:
-        return None, None, str(error)
+        return None, None, error.one_line
     return round(cost.latency_ms, 4), cost.cycles, ""
 
 

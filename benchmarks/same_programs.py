@@ -71,7 +71,7 @@ def hashes(model: Path, options: Options) -> Hashes:
     try:
         view = analyze(model, options)
     except AtoncError as error:
-        return {"refused": str(error)}
+        return {"refused": error.one_line}
     firmware = files(c_network(view))
     said = [[layer.name, [one.as_dict() for one in layer.decisions]] for layer in network_view(view).layers]
     found = {

@@ -77,7 +77,7 @@ def measure(model: Path, changes: Mapping[str, Any]) -> Record:
     try:
         compiled = compile_file(model, options)
     except AtoncError as error:
-        return {"refused": str(error)}
+        return {"refused": error.one_line}
     seconds = time.process_time() - start
     cost = compiled.cost
     low, high = cost.band.around(cost.latency_ms)

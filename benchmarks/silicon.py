@@ -91,7 +91,7 @@ def judge(source: Path | Graph, options: Options) -> Record:
     try:
         compiled = compile_graph(source, options) if isinstance(source, Graph) else compile_file(source, options)
     except AtoncError as error:
-        return {"refused": str(error)}
+        return {"refused": error.one_line}
     pools = board("stm32n6570-dk").pools
     cost = compiled.cost
     steps = compiled.program.steps

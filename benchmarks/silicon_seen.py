@@ -68,7 +68,7 @@ def measure(model: Path, default_ms: float | None) -> Record:
         if default_ms is None or refused(seen):
             default = compile_file(model, Options(verify=False, **inputs))
     except AtoncError as error:
-        return {"refused": str(error), "code": code_version()}
+        return {"refused": error.one_line, "code": code_version()}
     return {
         "ms": round(seen.cost.latency_ms, 3),
         "default_ms": round(default.cost.latency_ms if default else default_ms or 0.0, 3),

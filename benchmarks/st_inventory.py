@@ -203,7 +203,7 @@ def place(blob: str, sightings: list[Seen], library: Library, out: Path, extents
         found["needs"] = wanted
         found["weights"] = {p: _weights(a, b, sightings, library, extents) for p, (a, b) in wanted.items()}
     except AtoncError as error:
-        found["unreadable"] = str(error)
+        found["unreadable"] = error.one_line
     (folder / "found.json").write_text(json.dumps(found, indent=1))
     return key
 

@@ -39,7 +39,7 @@ def judge(model: Path, samples: int) -> Record:
             count = FEW if compiled.layout.peak_bytes > LARGE_BYTES else samples
             found = validating.validate(references, compiled, validating.synthetic_samples(compiled.source, count))
     except AtoncError as error:
-        return {"refused": str(error)}
+        return {"refused": error.one_line}
     outputs = [_output(output) for output in found.outputs]
     return {
         "samples": count,

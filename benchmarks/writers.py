@@ -48,7 +48,7 @@ def judge(model: Path, changes: Mapping[str, Any]) -> Record:
     try:
         compiled = compile_file(model, Options(verify=False, **INPUTS.get(model.name, {}), **changes))
     except AtoncError as error:
-        return {"refused": str(error)}
+        return {"refused": error.one_line}
     found = compiled.silicon
     return {
         "cycles": compiled.cost.cycles,

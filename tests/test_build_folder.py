@@ -22,6 +22,7 @@ from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError
 from tests import killed
 from tests import unlucky_writers as unlucky
+from tests.errors_said import unwrapped
 
 ROOT = Path(__file__).resolve().parent.parent
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
@@ -126,8 +127,8 @@ def test_a_real_build_is_read_whole_or_refused(tmp_path: Path, capsys: pytest.Ca
     shutil.copy(other / "network.h", out)
     for words in (["run"], ["view", "--save", str(tmp_path / "x.html")], ["explain"], ["compare", str(other)]):
         assert main([words[0], str(out), *words[1:]]) == 2, words
-        said = capsys.readouterr().err
-        assert "network.h is not the file that was generated with the others" in said and said.count("\n") == 1
+        said = unwrapped(capsys.readouterr().err)
+        assert "network.h is not the file that was generated with the others" in said and said.count("atonc: ") == 1
     with pytest.raises(InputError, match="generate the folder again, or delete"):
         atonc.load(out)
     (out / "network_manifest.json").unlink()

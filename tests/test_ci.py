@@ -16,6 +16,7 @@ from atonc.doors.verbs import compare, reply
 from atonc.doors.verbs.reply import FORMAT
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.reasons import CheckResult
+from tests.errors_said import readable
 
 ROOT = Path(__file__).parent.parent
 DIGITS = str(ROOT / "examples" / "digits" / "digits.tflite")
@@ -127,7 +128,7 @@ def test_a_baseline_with_impossible_figures_is_refused(
     file = tmp_path / "base.json"
     file.write_text(json.dumps(document))
     assert main(["compare", str(base["out"]), "--against", str(file), "-q"]) == 2
-    assert "RAM has a value that no figure has" in capsys.readouterr().err
+    assert "RAM has a value that no figure has" in readable(capsys.readouterr().err)
 
 
 def test_documents_are_compared_as_they_are(base: dict[str, object], tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("tflite")
 
 from atonc.doors.cli.cli import main
+from tests.errors_said import readable
 from tests.frontends.tflite_models import O, T, build
 
 
@@ -30,7 +31,7 @@ def model(folder: Path, weights_quantised: bool = False, input_quantised: bool =
 
 def test_float_models_end_with_2_and_the_quantiser(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", model(tmp_path), "-o", str(tmp_path / "out")]) == 2
-    text = capsys.readouterr().err
+    text = readable(capsys.readouterr().err)
     for words in ("all 2 operators", "FULLY_CONNECTED_0 (dense, 76 bytes)", "TFLiteConverter", "--allow-float"):
         assert words in text
     assert not (tmp_path / "out").exists()

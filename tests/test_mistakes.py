@@ -1,5 +1,5 @@
-"""More than 60 mistakes on the command line: each gets one paragraph that names the file or option, and what to do; the
-right exit code; no traceback."""
+"""More than 60 mistakes on the command line: each gets a short error that names the file or option, and the fix;
+the right exit code; no traceback."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from atonc.doors.cli.cli import main
+from tests.errors_said import readable
 from tests.patience import no_hang
 
 ROOT = Path(__file__).resolve().parent.parent
 DIGITS = ROOT / "examples" / "digits"
 WRONG, LARGE, LACKING = 2, 3, 4
 
-# words; what the paragraph says: the place first, then rule or remedy. {} is the folder of the bad files
+# words; what the error says: the place first, then cause or fix. {} is the folder of the bad files
 MISTAKES = (
     # verbs and options
     ("generat digits.tflite", "there is no verb 'generat'", "did you mean generate"),
@@ -176,7 +177,7 @@ def test_there_are_sixty() -> None:
 
 
 @pytest.mark.parametrize(("words", "names", "says"), MISTAKES, ids=[words for words, *_ in MISTAKES])
-def test_a_mistake_gets_a_paragraph(
+def test_a_mistake_gets_an_error_with_a_fix(
     words: str, names: str, says: str, place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(place)
@@ -184,9 +185,8 @@ def test_a_mistake_gets_a_paragraph(
     with no_hang():
         code = main([word.replace("{}", "bad") for word in words.split()])
     shown = capsys.readouterr()
-    said = shown.err
+    said = readable(shown.err)
     assert code == WRONG, said
     assert "Traceback" not in said and "atonc itself failed" not in said
-    paragraphs = [line for line in said.splitlines() if line.startswith("atonc: ")]
-    assert paragraphs and names in said and says in said and said.isascii(), said
+    assert names in said and says in said and said.isascii(), said
     assert not shown.out, "nothing is said as if it had worked"

@@ -153,10 +153,10 @@ def test_c_code_that_is_none_ends_the_build(
 
 
 def refused(node: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """Exit code 1, no files, and a paragraph with node, rule and remedy."""
+    """Exit code 1, no files, and an error with node, cause and fix."""
     assert generated(model, tmp_path / "out") == 1
     said = capsys.readouterr().err
-    assert f"{node}_" in said.split(": ")[1] and "Rule: " in said and "What to do: " in said, said
+    assert f"{node}_" in said.split(": ")[1] and "  cause: " in said and "  fix: " in said, said
     assert "Traceback" not in said and not (tmp_path / "out").exists()
     return said
 

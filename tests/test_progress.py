@@ -17,6 +17,7 @@ import pytest
 
 from atonc.doors.cli.cli import main
 from atonc.machine.base import progress
+from tests.errors_said import unwrapped
 from tests.patience import PATIENCE, until
 
 ROOT = Path(__file__).parent.parent
@@ -157,13 +158,13 @@ def test_space_and_tools_are_looked_at_first(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr(pipeline, "compile_file", never)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10, 9, 1 << 20))  # type: ignore[attr-defined]
     assert main(["generate", DIGITS, "-o", str(tmp_path / "out")]) == 2
-    assert "1 MiB are free" in capsys.readouterr().err
+    assert "1 MiB are free" in unwrapped(capsys.readouterr().err)
     monkeypatch.undo()
     monkeypatch.setattr(pipeline, "compile_file", never)
     monkeypatch.setattr(building.shutil, "which", lambda name: None)
     for words in (["generate", DIGITS, "-o", str(tmp_path / "out"), "-r"], ["validate", DIGITS, "--mode", "board"]):
         assert main(words) == 4
-        assert "arm-none-eabi-gcc was not found" in capsys.readouterr().err
+        assert "arm-none-eabi-gcc was not found" in unwrapped(capsys.readouterr().err)
     monkeypatch.setattr(preflight, "find_spec", lambda name: None)
     assert main(["analyze", str(tmp_path / "x.onnx")]) == 2  # no such file comes first
     (tmp_path / "x.onnx").write_text("")
@@ -178,11 +179,11 @@ def test_other_files_are_looked_at_too(tmp_path: Path, capsys: pytest.CaptureFix
     for words in (["analyze", DIGITS, "--trace"], ["validate", DIGITS, "--record"], ["run", first, "--output"],
                   ["view", first, "--save"]):  # fmt: skip
         assert main([*words, str(tmp_path / "no" / "such.json")]) == 2
-        assert "there is no folder" in capsys.readouterr().err
+        assert "there is no folder" in unwrapped(capsys.readouterr().err)
     (tmp_path / "file").write_text("")
     for words in (["reloc", first, "-o"], ["probe", "all", "-o"]):
         assert main([*words, str(tmp_path / "file")]) == 2
-        assert "is not a folder" in capsys.readouterr().err
+        assert "is not a folder" in unwrapped(capsys.readouterr().err)
 
 
 # ------------------------------------------------------------------------------------------------------- the end

@@ -71,7 +71,7 @@ def test_what_quantize_gives_is_compiled() -> None:
 @pytest.mark.parametrize("wrong", [None, 3, object(), np.zeros(3), [MODEL]])
 def test_anything_else_is_refused_with_what_is_taken(wrong: Any) -> None:
     for function in (atonc.compile, atonc.validate, atonc.explain):
-        with pytest.raises(InputError, match=r"a model cannot be of type \w+.*its bytes, an onnx.ModelProto"):
+        with pytest.raises(InputError, match=r"a model cannot be of type \w+(?s:.*)its bytes, an onnx.ModelProto"):
             function(wrong)
     with pytest.raises(InputError, match="data cannot be of type int"):
         atonc.quantize(MODEL, 3)  # type: ignore[arg-type]
@@ -185,7 +185,7 @@ def _shown(found: Result, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="there is no table 'nope'"):
         found.to_pandas("nope")
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ToolError, match=r"pandas is not installed.*rows\(\)"):
+    with pytest.raises(ToolError, match=r"pandas is not installed(?s:.*)rows\(\)"):
         found.to_pandas()
 
 
@@ -203,7 +203,7 @@ def test_validate(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("option", [{"mode": "board"}, {"output": Path("x")}, {"record": Path("x.npz")}])
 def test_wishes_without_effect_are_refused(option: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=r"has no effect here.*atonc validate has --"):
+    with pytest.raises(InputError, match=r"has no effect here(?s:.*)atonc validate has --"):
         atonc.validate(MODEL, **option)
 
 

@@ -42,7 +42,8 @@ def test_composed_forms_are_allowed_and_named() -> None:
     assert found.epochs["unseen"] == 0 < found.epochs["composed"] and not compiled.mapped.reasons
     assert "S5" in found.by_argument
     text = "\n".join(parts.silicon_lines(found, verbose=True))
-    assert "0 unseen" in text and "S5 Operands: 1 epoch" in text and "CONVACC FSUB of signed = -128" in text
+    for said in ("0 not seen in ST programs", "S5 Operands: 1 epoch", "CONVACC FSUB of signed = -128"):
+        assert said in text
     data = found.as_dict()
     assert data["composed"] == found.epochs["composed"]
     assert {a["id"] for a in data["arguments"]} == set(found.by_argument)
@@ -119,7 +120,7 @@ def _bound():
 
 def test_what_is_unseen_is_listed_without_being_asked() -> None:
     text = parts.silicon_lines(summarise([planted(Grade.UNSEEN), replace(planted(Grade.COMPOSED, "S3"), number=2)]))
-    assert text[0] == "silicon: 1 epoch composed of seen parts, 1 unseen"
+    assert text[0] == "hardware confidence: 2 epochs: 1 new combination of known parts, 1 not seen in ST programs"
     assert "     CONVACC W of 3x3/1 simd1 F1 = 1 (seen: 2..240): 1 epoch, first 1" in text
     assert text[-1] == "  S3 Larger frames: 1 epoch"
 
@@ -129,7 +130,7 @@ def test_what_was_seen_once_is_told_with_whose_program_it_is() -> None:
     found = summarise([EpochGrade(4, Grade.WITHIN, (GradedForm("STRENG0", once),), once.strength)])
     assert (found.epochs["within"], found.with_form[Grade.ONCE], found.shipped) == (1, 1, 1)
     text = parts.silicon_lines(found, verbose=True)
-    assert text[1] == "  1 epoch has a form that rests on one program; of 1 ST ships every form"
+    assert text[1] == "  1 epoch has a configuration seen in one program only; ST ships all configurations of 1"
     assert text[-1] == "     chain = IN>OUT [one program, shipped by ST]: 1 epoch, first 4"
     assert text[-1] not in parts.silicon_lines(found)
     data = found.as_dict()

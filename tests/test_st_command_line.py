@@ -14,6 +14,7 @@ from atonc.compiler.compile import compile_view, pipeline
 from atonc.compiler.compile.pipeline import Watch, no_watch
 from atonc.doors.cli.cli import main, parse, parser, verbs_of
 from atonc.doors.verbs import stedgeai
+from tests.errors_said import readable
 
 ROOT = Path(__file__).parent.parent
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
@@ -98,8 +99,8 @@ def test_an_option_without_effect_says_so_in_one_line(capsys: pytest.CaptureFixt
 )
 def test_unknown_names_get_the_nearest(words: list[str], nearest: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
-    said = capsys.readouterr().err
-    assert nearest in said and said.endswith("?\n") and said.count("\n") == 1
+    said = readable(capsys.readouterr().err)
+    assert nearest in said and said.endswith("?")
 
 
 # ------------------------------------------------------------------------------------------------ 83 command lines
@@ -157,7 +158,7 @@ def test_command_lines_of_st_users(
         assert "Traceback" not in said.err and "atonc itself failed" not in said.err, line
         expected = _expected(line)
         assert code == expected, f"{line}: {code}, not {expected}: {said.err}"
-        assert code == 0 or said.err.count("\n") <= 2, f"{line}: {said.err}"
+        assert code == 0 or said.err.count("\n") <= 6, f"{line}: {said.err}"
     assert len(ends) == 83
 
 

@@ -26,6 +26,7 @@ from atonc.doors.cli.cli import main
 from atonc.machine.base.errors import ToolError, VerificationError
 from tests.compiler.random_graphs import random_graph
 from tests.compiler.test_planted_mistakes import planted
+from tests.errors_said import unwrapped
 from tests.frontends.tflite_models import O, T, build
 from tests.lower.harness import activation
 
@@ -52,7 +53,7 @@ def test_a_wrong_program_writes_nothing(
 ) -> None:
     plant(monkeypatch, "CONVACC", "out_shift")
     assert main(["generate", str(DIGITS), "-o", str(tmp_path / "out")]) == 1
-    text = capsys.readouterr().err
+    text = unwrapped(capsys.readouterr().err)
     assert text.startswith("atonc: digits.tflite, CONV_2D_0") and "conv1" in text and "Traceback" not in text
     assert not (tmp_path / "out").exists()
     assert main(["analyze", str(DIGITS)]) == 1

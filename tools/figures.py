@@ -71,24 +71,24 @@ def front() -> str:
     new = _results("against_st")["newest"]
     n, blind = new["summary"], _errors(row for row in _measured() if row["kind"] == "blind")
     rows = {
-        f"**{n['on_chip_mean']:.2f}** of the time that ST publishes": (
+        f"**{n['on_chip_mean']:.2f}x** the latency that ST publishes": (
             f"predicted, against release {new['release']} as measured by ST: geometric mean of {n['on_chip']} networks"
-            f", from {n['strongest'][0][0]:.2f} to {n['weakest'][0][0]:.2f}; {n['on_chip_high']:.2f} if every "
-            "prediction were as slow as its band allows",
+            f", {n['strongest'][0][0]:.2f}x to {n['weakest'][0][0]:.2f}x; {n['on_chip_high']:.2f}x with all "
+            "predictions at the upper error bound",
             "[tables](benchmarks/results/against_st.md), [where it comes from](docs/schedule.md)",
         ),
-        f"**{fmean(blind):.1f} %** error of a predicted time": (
-            f"{len(blind)} programs of ST with published measurements that no constant of the model has seen; worst "
-            f"{max(blind):.1f} %; inside the band: {inside_the_band()}",
+        f"**{fmean(blind):.1f} %** mean error of a predicted latency": (
+            f"{len(blind)} ST programs with published measurements, held out from calibration; worst "
+            f"{max(blind):.1f} %; within error bounds: {inside_the_band()}",
             "[latency](docs/latency.md)",
         ),
-        f"**{st_scripts_count()}** scripts and lists of commands for ST's tool": (
-            "run unchanged with atonc under its name; boards are virtual",
+        f"**{st_scripts_count()}** public `stedgeai` scripts": (
+            "run unchanged with atonc in place of `stedgeai`, on virtual boards",
             "[table](docs/quickstart-st-project.md)",
         ),
     }
     lines = [f"| {figure} | {what} | {source} |" for figure, (what, source) in rows.items()]
-    return "\n".join(["| | of what | source |", "|---|---|---|", *lines])
+    return "\n".join(["| result | measured on | source |", "|---|---|---|", *lines])
 
 
 def speed() -> str:
@@ -99,8 +99,8 @@ def speed() -> str:
     return "\n".join([
         f"Against ST's newest release ({new['release']}), by architecture and resolution: "
         f"**{n['on_chip_mean']:.2f}** of the published time in the geometric mean of {n['on_chip']} networks",
-        f"that ST keeps on the chip (median {n['on_chip_median']:.2f}; mean {n['on_chip_high']:.2f} if every "
-        f"prediction were as slow as its band allows), {n['mean']:.2f} with the {_more(n)} that it puts into "
+        f"that ST keeps on the chip (median {n['on_chip_median']:.2f}; mean {n['on_chip_high']:.2f} with all "
+        f"predictions at the upper error bound), {n['mean']:.2f} with the {_more(n)} that it puts into "
         f"external RAM. From {_end(n, 'strongest')} to {_end(n, 'weakest')}; slower than ST's: {_slower(n)}.",
         f"With weights in RAM that is free (`--resident`): {n['resident'][1]:.2f} on {n['resident'][0]} networks, none "
         f"above {n['resident'][2]:.2f}.",
@@ -208,7 +208,7 @@ def measured_epochs() -> str:
 def constants() -> str:
     """Name, value, range and the comment of every constant: tag and evidence."""
     ranges = tomllib.loads(MACHINE.read_text())["ranges"]
-    lines, part = ["| constant | value | tag | may be | evidence |", "|---|---:|---|---|---|"], ""
+    lines, part = ["| constant | value | tag | may be | source |", "|---|---:|---|---|---|"], ""
     for line in MACHINE.read_text().splitlines():
         part = line[1:].split("]")[0] if line.startswith("[") else part
         found = _CONSTANT.match(line)
@@ -219,7 +219,7 @@ def constants() -> str:
 
 
 def band() -> str:
-    lines = ["| of the time | may take | evidence |", "|---|---:|---|"]
+    lines = ["| of the time | may take | source |", "|---|---:|---|"]
     for topic, limit in limits().items():
         lines.append(f"| {topic} | {100 * limit.low:+.0f} to {100 * limit.high:+.0f} % | {limit.why} |")
     return "\n".join(lines)
@@ -273,7 +273,7 @@ def pools() -> str:
 def passes() -> str:
     """Lists the passes of the schedule as the compiler does."""
     rows = (f"| `{one.name}` | {one.what} | {'on' if one.default else 'off'} | {_seen(one)} |" for one in ALL)
-    head = ("| pass | what | by default | published programs have what it makes |", "|---|---|---|---|")
+    head = ("| pass | what | by default | ST programs have what it makes |", "|---|---|---|---|")
     return "\n".join((*head, *rows))
 
 
@@ -340,7 +340,7 @@ def _power_row(match: re.Match[str]) -> str:
 
 def published_energies() -> str:
     """Measured energies beside ours."""
-    head = ("| model | measured | where | ours, likely | band | inside |", "|---|---:|---|---:|---:|---|")
+    head = ("| model | measured | where | ours, likely | error bounds | within |", "|---|---:|---|---:|---:|---|")
     rows = [row for row in _results("energy")["rows"] if row["kind"] == "measured" and row["unit"] == "uJ"]
     return "\n".join((*head, *(_energy_row(row) for row in rows)))
 

@@ -70,17 +70,17 @@ def _ops() -> Iterator[str]:
     for info in operator_table():
         links = ", ".join(f"[{rule.id}](rules.md#{rule.id.lower()})" for rule in info.rules)
         yield f"| {info.kind} | {info.where} | {links} | {info.note} |"
-    yield "\nThe readers take these, and refuse others by name (`--cut-output-tensors` ends the model before them):\n"
+    yield "\nThese operators are read, others refused by name (`--cut-output-tensors` ends the model before them):\n"
     for source, names in source_operators().items():
         yield f"- {source}: {', '.join(names)}"
 
 
 def _rules() -> Iterator[str]:
     yield "# Rules\n"
-    yield "Every decision and every complaint names one of these.\n"
+    yield "Every decision and every error names one of these.\n"
     yield from _section("What sends an operator to the CPU", mapping.RULES.values())
-    yield from _section("What shapes and bounds a layer", shaping.RULES)
-    yield from _section("What the safety checker holds every epoch against", all_rules())
+    yield from _section("Bottlenecks and properties of a layer", shaping.RULES)
+    yield from _section("Hardware rules that every epoch is checked against", all_rules())
 
 
 def _section(title: str, found: Iterable[Rule]) -> Iterator[str]:
@@ -91,8 +91,8 @@ def _section(title: str, found: Iterable[Rule]) -> Iterator[str]:
         if rule.limit:
             yield f"- Limit: {rule.limit}"
         if rule.remedy:
-            yield f"- What to do: {rule.remedy}"
-        yield f"- Evidence: {rule.evidence}\n"
+            yield f"- Fix: {rule.remedy}"
+        yield f"- Source: {rule.evidence}\n"
 
 
 def _options() -> Iterator[str]:
@@ -172,30 +172,26 @@ def _help(action: argparse.Action) -> str:
 
 def _silicon() -> Iterator[str]:
     features = evidence()
-    yield "# What the silicon is known to do\n"
+    yield "# Hardware confidence\n"
     ran = store.ran_on_a_board(figures.RECORDINGS)
     begins = "Boards ran few of our programs (see below)" if ran else "No board has run our programs"
-    yield f"{begins}, so every form of them is compared with programs that ST's compiler made and"
-    yield f"people published: {behind()} as working"
+    yield f"{begins}. Each [NPU configuration](glossary.md#hardware) is therefore compared with"
+    yield "*ST programs*: networks that ST's compiler"
+    yield f"made and their owners published ([terms](glossary.md#hardware-confidence)), {behind()} as working"
     yield "demos. For every register field of every unit, in each role, the values that occur are kept"
-    yield "(`atonc/machine/hw/safety/data/evidence.json`, by `tools/gen_evidence.py`). Files that people edited carry"
-    yield "the header of ST's compiler too: what `tools/not_evidence.toml` names, and what breaks a safety rule, is"
-    yield "kept out. Each form has a grade, from best to worst:\n"
-    yield "- **seen**: this value or combination is in published programs;"
-    yield "- **once**: in a single one, so that nothing else confirms it;"
-    yield "- **within**: a number between seen ones of the same role, or nearer to what is always done than those;"
-    yield "- **part**: chains side by side that are part of a larger set of one published epoch;"
-    yield "- **composed**: every part was seen, the combination was not; one of the arguments below allows it;"
-    yield "- **unseen**: anything else. The operator goes to the CPU instead; `--allow-unproven` keeps it on the NPU.\n"
-    yield "An epoch has the worst grade of its forms. `atonc analyze` says how many epochs have each grade,"
-    yield "how many have"
-    yield "a form that rests on one program, and of how many ST ships every form; `-v` and `--json` name every"
-    yield "form that"
-    yield "is not simply seen, with its strength: in how many programs it is, of how many owners of"
-    yield "repositories, and how"
-    yield "many of them ST ships. `--silicon seen` allows what is seen, once or within. `--evidence FILE` adds"
-    yield "what your own board answered: confirmed forms are seen, refuted ones unseen"
-    yield "([the first hour with a board](first_hour.md)).\n"
+    yield "(`atonc/machine/hw/safety/data/evidence.json`, by `tools/gen_evidence.py`). Files that people edited"
+    yield "(`tools/not_evidence.toml`) or that break a safety rule are left out.\n"
+    yield "| confidence, best first | in JSON | meaning |\n|---|---|---|"
+    yield "| seen in ST programs | `seen` | ST programs have this value or combination |"
+    yield "| seen in one ST program | `once` | a single program has it, nothing else confirms it |"
+    yield "| within the range of ST programs | `within` | a number between those of ST programs in the same role |"
+    yield "| part of a set in ST programs | `part` | parallel chains that are part of a larger set of one epoch |"
+    yield "| new combination of known parts | `composed` | ST programs have every part; an argument below allows it |"
+    yield "| not seen in ST programs | `unseen` | goes to the CPU; `--allow-unproven` keeps it on the NPU |\n"
+    yield "An epoch has the lowest confidence of its configurations. `atonc analyze` counts epochs by confidence; `-v`"
+    yield "and `--json` name every configuration that is not simply seen, with the number of programs, of owners of"
+    yield "repositories, and of programs that ST ships. `--silicon seen` allows `seen`, `once` and `within`."
+    yield "`--evidence FILE` adds the results of your own board ([the first hour with a board](first_hour.md)).\n"
     yield "## Recorded on boards\n"
     yield "From the folder `recordings` ([how to give one](recordings.md)). A byte that is not the emulator's is a"
     yield "doubt about the program, the emulator or the board.\n"
@@ -205,13 +201,13 @@ def _silicon() -> Iterator[str]:
     for argument in ARGUMENTS:
         yield f"### {argument.id} {argument.title}\n"
         yield f"Allows {argument.allows}.\n\n{argument.why}\n"
-        yield f"- Evidence: {argument.seen}"
+        yield f"- ST programs: {argument.seen}"
         yield from _price(argument.id)
         yield f"- It would be disproved by {argument.disproof}."
-        yield f"- Ask a board: `atonc probe {' '.join(argument.probes)} -o DIR`\n"
+        yield f"- Test on a board: `atonc probe {' '.join(argument.probes)} -o DIR`\n"
     yield "## What is judged\n"
-    yield "A number by its range, a word by equality, for each role in which the unit works differently.\n"
-    yield "| form | judged as | roles | times seen |\n|---|---|---:|---:|"
+    yield "A number by its range, a word by equality, for each role of the unit.\n"
+    yield "| configuration | judged as | roles | times seen |\n|---|---|---:|---:|"
     for name, roles in features.items():
         kind = "number" if all(isinstance(table, SeenNumbers) for table in roles.values()) else "word"
         yield f"| {name} | {kind} | {len(roles)} | {sum(table.count for table in roles.values()):,} |"
@@ -229,12 +225,12 @@ def _looks() -> Iterator[str]:
     yield f"  {_strengths('STRENG memory', 'to CONVACC:1')}."
     yield "- **Copies**, by source and target and by what runs beside them. Beside a convolution:"
     yield f"  {_strengths('copy', 'beside a convolution')}. Weights that are fetched from flash meanwhile"
-    yield "  (`--schedule-with prefetch`) are unseen, and allowed only because the user asks for them."
+    yield "  (`--schedule-with prefetch`) are not seen, and allowed only because the user asks for them."
     yield "- **Bus interfaces**: how many engines of an epoch are on either, and whether features and kernels"
     yield "  of a CONVACC"
     yield "  come over the same one."
     yield "- **Interleaved writers**: several engines of one epoch that fill one buffer in turns of bytes: how many"
-    yield "  they are, how long their runs are and how many bytes lie between them. Two as published are seen or"
+    yield "  they are, how long their runs are and how many bytes lie between them. Two as in ST programs are seen or"
     yield "  within; two otherwise rest on S10; three and more, which nobody has run, too, and only"
     yield "  `--schedule-with many-writers` makes them."
     yield f"  What was seen: {_strengths('two writers', '', 'interleaved')}."
@@ -248,9 +244,9 @@ def _strengths(name: str, role: str, begin: str = "") -> str:
 
 
 def _thin() -> Iterator[str]:
-    yield "## Thin evidence\n"
+    yield "## Seen in one program only\n"
     yield "How many values of a word, and how many roles of a number, rest on a single program.\n"
-    yield "| form | values or roles | in one program | of these shipped by ST |\n|---|---:|---:|---:|"
+    yield "| configuration | values or roles | in one program | of these shipped by ST |\n|---|---:|---:|---:|"
     for name, roles in evidence().items():
         found = [s for table in roles.values() for s in _known(table)]
         single = [strength for strength in found if strength.single]
@@ -277,7 +273,8 @@ def _price(argument: str) -> Iterator[str]:
 
 def _errors() -> Iterator[str]:
     yield "# Errors and exit codes\n"
-    yield "An error is one paragraph on standard error: what, where, which rule, what to do.\n"
+    yield "An error is a few lines on standard error. The first says where (file, node) and what; `cause:` says why,"
+    yield "`fix:` what to do. Lines are as wide as the terminal, or 100 columns.\n"
     yield (
         'With `--json`, standard output holds `{"error": {...}}` with `kind`, `exit_code`, `what`, `where`, `rule`, '
         "`remedy`, and `details`\n(a list of lines) where there is more to say.\n"

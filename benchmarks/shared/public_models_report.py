@@ -169,7 +169,7 @@ def _causes(records: dict[Model, Record]) -> list[str]:
 
 
 def _cause(record: Record) -> str:
-    sentence = re.split(r"(?:\.)? (?:Rule|What to do):", one_line(record))[0]
+    sentence = re.split(r";? (?:cause|fix):", one_line(record))[0]
     return sentence.split(": ", 1)[-1][:120]
 
 

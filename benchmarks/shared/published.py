@@ -154,7 +154,7 @@ def _or_note(read: Callable[[], T], reading: Reading) -> T | None:
     try:
         return read()
     except AtoncError as error:
-        reading.unreadable.append(str(error))
+        reading.unreadable.append(error.one_line)
         return None
 
 

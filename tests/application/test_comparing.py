@@ -9,6 +9,7 @@ import pytest
 
 from atonc.doors.cli.cli import main
 from tests.application.made import ONNX, TFLITE
+from tests.errors_said import unwrapped
 
 
 def file(folder: Path, name: str, *rates: int) -> str:
@@ -36,10 +37,10 @@ def test_a_folder_and_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_what_is_no_application(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = file(tmp_path, "app.toml", 10)
     assert main(["compare", whole, str(TFLITE)]) == 2
-    assert "two applications, or two networks" in capsys.readouterr().err
+    assert "two applications, or two networks" in unwrapped(capsys.readouterr().err)
     assert main(["compare", whole, whole, "--seed", "1"]) == 2
     (tmp_path / "bad").mkdir()
     for text in ("{}", "[1]", '{"format": "atonc application 1", "networks": 3, "totals": {}}', "[" * 99_999):
         (tmp_path / "bad" / "app.json").write_text(text)
         assert main(["compare", str(tmp_path / "bad"), str(tmp_path / "bad")]) == 2
-        assert "is not the map of an application" in capsys.readouterr().err
+        assert "is not the map of an application" in unwrapped(capsys.readouterr().err)

@@ -16,6 +16,7 @@ from atonc.delivery.application.types import Application, AppOptions, Reservatio
 from atonc.doors.cli.cli import main
 from atonc.machine.base.errors import CapacityError, InputError
 from tests.application.made import DIGITS, TFLITE, alone, application, plan, plan_of, with_image
+from tests.errors_said import unwrapped
 
 
 def _named(name: str, other: str) -> Application:
@@ -32,7 +33,7 @@ def test_no_other_build_goes_to_an_application(tmp_path: Path, capsys: pytest.Ca
     words = ["generate", str(DIGITS / "digits.onnx"), "--no-verify", "-o", str(folder), "-n"]
     for name in ("second", "first", "app", "new"):
         assert main([*words, name]) == 2
-        said = capsys.readouterr().err
+        said = unwrapped(capsys.readouterr().err)
         assert "belongs to application 'app' (app_manifest.json)" in said and "name another folder with -o" in said
     with pytest.raises(InputError, match="belongs to application 'app'"):
         updating.update(with_image(), "second", folder, folder)
@@ -48,13 +49,13 @@ def test_a_mixed_folder_is_not_run(tmp_path: Path, capsys: pytest.CaptureFixture
         (made / path.name).write_bytes(path.read_bytes())
     for words in (["run"], ["explain"], ["compare", str(other)]):
         assert main([words[0], str(made / "first.c"), *words[1:]]) == 2
-        assert "is not the file that was generated with the others" in capsys.readouterr().err
+        assert "is not the file that was generated with the others" in unwrapped(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(("name", "other", "file"), [("a", "stai_a", "stai_a.c"), ("a", "A_memories", "_memories.h")])
 def test_two_networks_want_one_file(name: str, other: str, file: str) -> None:
     found = planning.plan(asked := _named(name, other), planning.read_all(asked))
-    with pytest.raises(InputError, match=rf"network '{name}' and network '{other}' both have a file .*{file}"):
+    with pytest.raises(InputError, match=rf"network '{name}' and network '{other}' both have a file (?s:.*){file}"):
         building.files_of_application(found, figures(found), AppOptions(stai=True))
 
 
@@ -66,7 +67,7 @@ def test_a_network_may_be_called_like_an_interface() -> None:
 
 def test_a_slot_larger_than_the_flash() -> None:
     first, second = application().networks
-    with pytest.raises(CapacityError, match=r"a slot of 107,374,182,400 bytes, .* of the flash are left"):
+    with pytest.raises(CapacityError, match=r"a slot of 107,374,182,400 bytes, (?s:.*) of the flash are left"):
         plan_of(replace(application(), networks=(replace(first, slot_bytes=100 << 30), second)))
 
 

@@ -116,7 +116,7 @@ def test_no_network_is_called_as_a_file_of_the_whole(tmp_path: Path) -> None:
 
 
 def test_a_circle_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"line 13, network 'od', after: .* a circle"):
+    with pytest.raises(InputError, match=r"line 13, network 'od', after: (?s:.*) a circle"):
         read_application(written(tmp_path, GOOD.replace("per_second = 30", 'after = "reid"')))
 
 

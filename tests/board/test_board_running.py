@@ -16,6 +16,7 @@ from atonc.doors.cli import cli
 from atonc.machine.base.errors import InputError
 from atonc.machine.emu.board.wires import PtyWire, SocketWire
 from tests.board.programs import build, needs_compiler
+from tests.errors_said import unwrapped
 
 ECHO = """
 static int spin(void) { while (!(WORD(0x56028004u) & (1u << 10))) { } return 1; } /* a PLL that nobody switched on */
@@ -129,7 +130,7 @@ def test_what_is_no_place_in_memory(text: str) -> None:
 
 def test_flash_file_that_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["board", "run", str(tmp_path / "none.elf")]) == 2
-    assert "no such firmware image" in capsys.readouterr().err
+    assert "no such firmware image" in unwrapped(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("text", ["tcp:1", "socket:", "socket:99999", "socket:x"])

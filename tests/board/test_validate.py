@@ -13,6 +13,7 @@ from atonc.doors.cli import cli
 from atonc.machine.base.errors import InputError
 from tests.board.programs import needs_compiler
 from tests.emit.generated import DIGITS
+from tests.errors_said import unwrapped
 
 
 @needs_compiler
@@ -28,7 +29,7 @@ def test_missing_compiler_names_the_package(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert cli.main(["validate", str(DIGITS), "--mode", "board"]) == 4
-    assert building.PACKAGES in capsys.readouterr().err
+    assert building.PACKAGES in unwrapped(capsys.readouterr().err)
 
 
 def test_runtime_folder_without_sources(tmp_path: Path) -> None:

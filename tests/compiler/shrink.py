@@ -27,7 +27,7 @@ def shrink(graph: Graph, fails: Fails) -> Graph:
 
 
 def candidates(graph: Graph) -> Iterator[Graph]:
-    """Halves first, then without a single operator, then with a smaller picture."""
+    """Halves first, then without a single operator, then with a smaller image."""
     count = len(graph.ops)
     if count > 3:
         yield from (part(graph, graph.ops[: count // 2]), part(graph, graph.ops[count // 2 :]))

@@ -1,4 +1,4 @@
-"""Models that mean harm or are merely broken: a program or one paragraph, quickly, within bounds, nothing written."""
+"""Models that mean harm or are merely broken: a program or a short error, quickly, within bounds, nothing written."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from atonc.doors.cli import cli
 from atonc.machine.base.errors import ModelError
 from tests.compiler.hostile_models import hostile_models, onnx_model, tflite_parts
+from tests.errors_said import readable
 from tests.frontends.tflite_models import build
 from tests.patience import no_hang
 
@@ -52,7 +53,7 @@ def test_hostile_models(
         if codes[-1] != COMPILED:
             assert said.startswith("atonc: ") and "Traceback" not in said
         if codes[-1] == USER_ERROR:
-            assert len(said.splitlines()) == 1, f"{name} of group {group}: more than a paragraph: {said}"
+            readable(said)
     assert codes.count(USER_ERROR) > EACH // 4
     assert not list(home.iterdir()), "nothing is written"
 
@@ -68,7 +69,7 @@ def test_the_models_are_good_before_they_are_changed(tmp_path: Path) -> None:
 
 def test_names_do_not_reach_the_terminal_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Newlines and control characters in a name could forge messages."""
-    assert str(ModelError("bad", where="x\natonc: all is well\x1b[2J")).isprintable()
+    assert all(map(str.isprintable, ModelError("bad", where="x\natonc: all is well\x1b[2J").lines()))
     tensors, ops = tflite_parts()
     ops[0] = replace(ops[0], inputs=["y", *ops[0].inputs[1:]])  # reads what it writes
     tensors = [replace(t, name="y\natonc: all is well\x1b[2J") if t.name == "y" else t for t in tensors]
@@ -76,4 +77,4 @@ def test_names_do_not_reach_the_terminal_as_they_are(tmp_path: Path, capsys: pyt
     ops = [replace(o, inputs=[name if i == "y" else i for i in o.inputs], outputs=[name]) for o in ops[:1]]
     (tmp_path / "a.tflite").write_bytes(build(tensors, ops, ["x"], [name]))
     assert cli.main(["analyze", "-m", str(tmp_path / "a.tflite"), "--quiet"]) == USER_ERROR
-    assert capsys.readouterr().err.strip().isprintable()
+    readable(capsys.readouterr().err)

@@ -76,7 +76,7 @@ def test_a_coarse_layer_goes_to_the_cpu_unless_it_is_asked_for() -> None:
     graph = Graph({**graph.tensors, "w": weights}, graph.ops, ("x",), ("y",))
     refused = compile_graph(graph, Options(verify=False))
     (reason,) = refused.mapped.reasons
-    assert reason.rule.id == "COARSE" and reason.limit == "2 codes" and "--allow-coarse" in reason.remedy
+    assert reason.rule.id == "COARSE" and reason.limit == "2 LSB" and "--allow-coarse" in reason.remedy
     asked = compile_graph(graph, Options(allow_coarse=20.0))
     assert not asked.mapped.reasons and 2 < Layers.of(asked).limits["d"] <= 20
 
@@ -129,7 +129,7 @@ def test_the_report_names_the_layer_with_the_least_room() -> None:
     report = compile_graph(Graph({**graph.tensors, "w": weights}, graph.ops, ("x",), ("y",))).report
     assert report is not None and report.tightest is not None
     assert 1.25 < report.tightest.room < inf and report.tightest.node == "d"
-    assert report.sums.startswith("sums use at most 1/") and report.sums.endswith("(d)")
+    assert report.sums.startswith("accumulator headroom ") and report.sums.endswith("x (d)")
 
 
 def degenerate(height: int) -> Graph:

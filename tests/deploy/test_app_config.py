@@ -79,14 +79,14 @@ def test_headers_are_c(tmp_path: Path) -> None:
         ("yolo_x", {"given": ((1, 8, 8, 7), (1, 4, 4, 7), (1, 2, 2, 7))}, "1 class and 1 anchor need outputs of"),
         ("yolo_v2", {"given": ((1, 2, 4, 35),)}, "240 outputs, the model has 280"),
         ("movenet", {"given": ((1, 48, 48, 17),)}, "is 13, the model has 17"),
-        ("movenet", {"given": ((1, 24, 24, 13),)}, "not a quarter of the picture"),
+        ("movenet", {"given": ((1, 24, 24, 13),)}, "not a quarter of the image"),
         ("semantic", {"given": ((1, 8, 8, 2),)}, "are not the output, 1x8x8x2"),
         ("instance", {"given": ((1, 39, 84), (1, 16, 16, 32))}, "lists 2 classes, the model has 3"),
         ("ssd", {"given": ((1, 96, 3), (1, 96, 4), (1, 96, 4))}, "lists 1 class,"),
         ("blazeface", {"given": ((1, 512, 16),)}, "not two grids"),
         ("audio", {"taken": (1, 64, 50, 1)}, "a patch has 6,144 values, the model takes 3,200"),
         ("classification", {"taken": (1, 32, 32, 1)}, "the model takes 1 channels"),
-        ("depth", {"given": ((1, 8, 8, 1),)}, "no map of the picture"),
+        ("depth", {"given": ((1, 8, 8, 1),)}, "no map of the image"),
         ("yolo_v8", {"model_type": "v99", "text": DETECTION + BY_NAME["yolo_v8"].text}, "write st_ssd_mobilenet_v1"),
         ("hand", {"text": BY_NAME["hand"].text.replace("Like", "Wave")}, "unknown postures: Wave"),
         ("audio", {"text": BY_NAME["audio"].text.replace("n_fft: 512", "n_fft: 500")}, "500 is no power of two"),
@@ -106,7 +106,7 @@ def test_an_input_that_is_no_picture(tmp_path: Path) -> None:
     config = read_config(BY_NAME["classification"].write(tmp_path))
     facts = read_facts(config.model_file())
     flat = replace(facts, inputs=(replace(facts.inputs[0], shape=(1, 100)),))
-    with pytest.raises(AtoncError, match="no picture"):
+    with pytest.raises(AtoncError, match="no image"):
         header_of(config, flat, ZOO)
 
 

@@ -35,14 +35,14 @@ def refused(model: Path, data: Path, said: str, **more: Any) -> None:
 
 def test_an_empty_folder(model: Path, tmp_path: Path) -> None:
     (tmp_path / "data" / "class").mkdir(parents=True)
-    refused(model, tmp_path / "data", "holds no pictures")
+    refused(model, tmp_path / "data", "holds no images")
 
 
 def test_a_broken_picture(model: Path, tmp_path: Path) -> None:
     folder = colour_folder(tmp_path / "data")
     whole = (folder / "red" / "2.png").read_bytes()
     (folder / "red" / "2.png").write_bytes(whole[: len(whole) // 2])
-    refused(model, folder, "2.png: cannot be read as a picture")
+    refused(model, folder, "2.png: cannot be read as an image")
 
 
 def test_more_folders_than_classes(model: Path, tmp_path: Path) -> None:
@@ -132,10 +132,10 @@ BOX = {"id": 1, "image_id": 0, "category_id": 1, "bbox": [1, 1, 4, 4]}
     ("changed", "said"),
     [
         ({"annotations": [{**BOX, "category_id": 7}]}, "its category 7 is not listed"),
-        ({"annotations": [{**BOX, "image_id": 9}]}, "its picture 9 is not listed"),
+        ({"annotations": [{**BOX, "image_id": 9}]}, "its image 9 is not listed"),
         ({"annotations": [{**BOX, "bbox": [1, 2]}]}, "bbox is not x, y, width, height"),
         ({"categories": []}, "has no categories"),
-        ({"images": [{"id": 0, "file_name": "0.png"}, {"id": 1, "file_name": "no.png"}]}, "there is no picture"),
+        ({"images": [{"id": 0, "file_name": "0.png"}, {"id": 1, "file_name": "no.png"}]}, "there is no image"),
         ({"images": [{"id": 0, "file_name": "../../x.png"}, {"id": 1, "file_name": "1.png"}]}, "outside of its folder"),
         ({"images": 3}, "is no COCO file"),
     ],

@@ -59,9 +59,9 @@ def test_named_dimensions_are_fixed_and_open_ones_named() -> None:
     data = net.model({"x": ("B", 4, "H", 6)}, [y])
     graph = read_onnx(data, fixed_shapes={"H": 8})
     assert graph.tensors["x"].shape == (1, 4, 8, 6)
-    with pytest.raises(ModelError, match=r"not fixed \('H'\).*--fix-parametric-shapes H=SIZE"):
+    with pytest.raises(ModelError, match=r"not fixed \('H'\)(?s:.*)--fix-parametric-shapes H=SIZE"):
         read_onnx(data)
-    with pytest.raises(InputError, match=r"no dimension 'W'.*'B', 'H'"):
+    with pytest.raises(InputError, match=r"no dimension 'W'(?s:.*)'B', 'H'"):
         read_onnx(data, fixed_shapes={"H": 8, "W": 8})
 
 
@@ -69,7 +69,7 @@ def test_a_cut_hides_what_is_not_supported() -> None:
     net, y = onnx_net()
     net.node("NonZero", [y])
     data = net.model({"x": (1, 4, 6, 6)}, [net.nodes[-1].output[0]])
-    with pytest.raises(UnsupportedError, match=rf"NonZero.*--cut-output-tensors {y}\."):
+    with pytest.raises(UnsupportedError, match=rf"NonZero(?s:.*)--cut-output-tensors {y}$"):
         read_onnx(data)
     conv = next(node for node in net.nodes if node.op_type == "Conv")
     for name in (conv.output[0], conv.name, y):
@@ -120,11 +120,11 @@ def test_every_refusal_has_a_rule_and_a_remedy(tmp_path: Path) -> None:
     y = net.node("Conv", ["x", net.node("Relu", ["w"])[0]])[0]
     path = tmp_path / "late.onnx"
     path.write_bytes(net.model({"x": (1, 4, 6, 6), "w": (3, 4, 3, 3)}, [y]))
-    with pytest.raises(UnsupportedError, match=r"weights computed at run time\. Rule: .* make it a .*tensors relu_1\."):
+    with pytest.raises(UnsupportedError, match=r"computed at run time(?s:.*cause:.*fix: make it a .*tensors relu_1)$"):
         read(path)
     path = tmp_path / "text.tflite"
     path.write_bytes(build([T("x", (1,), "text"), T("y", (1,))], [O("RELU", ["x"], ["y"])], ["x"], ["y"]))
-    with pytest.raises(UnsupportedError, match=r"Rule: .*reference/ops.*What to do: .*--cut-output-tensors"):
+    with pytest.raises(UnsupportedError, match=r"cause: .*reference/ops(?s:.*fix: .*--cut-output-tensors)"):
         read(path)
 
 
@@ -139,7 +139,7 @@ def test_float_models_are_told_which_quantiser_to_use() -> None:
     found = coverage(graph)
     assert found.percent == 0.0 and [node.kind for node in found.float_nodes] == ["conv", "relu"]
     assert found.float_nodes[0].size_bytes == 4 * (144 + 96 + 216)
-    with pytest.raises(ModelError, match=r"all 2 operators.*2,592 bytes.*conv.*is float.*quantize_static"):
+    with pytest.raises(ModelError, match=r"all 2 operators(?s:.*\(conv, 1,824 bytes\).*)quantize_static"):
         require_quantised(graph)
 
 

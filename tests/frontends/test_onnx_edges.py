@@ -86,7 +86,7 @@ def test_what_a_branch_reads_comes_before_it() -> None:
 
 @pytest.mark.parametrize(
     ("reads", "said"),
-    [("nobody", "'nobody' has no source: no node computes it"), ("late", "waits for itself: its nodes form a circle")],
+    [("nobody", "'nobody' has no source: no node computes it"), ("late", "waits for itself: its nodes are a circle")],
 )
 def test_a_value_without_a_source(reads: str, said: str) -> None:
     net = Net()

@@ -266,6 +266,6 @@ def test_divisions_are_right_or_refused(tmp_path: Path) -> None:
 
 
 def test_sums_have_the_optimised_kernels_as_yardstick(tmp_path: Path) -> None:
-    """The reference kernel of LiteRT 2.3 adds int8 codes as if they were unsigned."""
+    """The reference kernel of LiteRT 2.3 adds int8 values as if they were unsigned."""
     data = one("SUM", [X, integers("a", [3])], T("y", SHAPE[:3], scale=0.3, zero=7), "ReducerOptions")
     compare(data, tmp_path)

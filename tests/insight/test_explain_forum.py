@@ -88,7 +88,7 @@ def test_the_command_line_answers_the_forum(tmp_path: Path, capsys: pytest.Captu
     assert main(["explain", str(model), "--numerics", "2.x", "-v"]) == 0
     text = capsys.readouterr().out
     assert "no reuse" in text
-    assert "BOUND-WEIGHTS: every weight is used for only a few output pixels" in text
+    assert "BOUND-WEIGHTS: conv weight bandwidth: each weight is used for few output pixels" in text
     assert "run as 16x8 SIMD" in text
     assert "no deep 1x1 mode" in text
     assert "257 channels" in text

@@ -16,6 +16,7 @@ from atonc.doors.cli.cli import main
 from atonc.insight.explain.actions import Subject, peak, try_all
 from atonc.machine.cost.network import spill_lines
 from tests.compiler.test_named_cases import _conv, _net
+from tests.errors_said import unwrapped
 from tests.frontends.onnx_models import Net
 from tests.insight.views import view
 
@@ -116,7 +117,7 @@ def test_spills_come_first_and_with_options(tmp_path: Path, capsys: pytest.Captu
     assert _first(text)[0][0] == "--input-data-type"
     assert "less in external RAM" in text
     assert main(["analyze", model, *pools, "--no-verify", "--no-spill", "-q"]) == 1
-    assert "--no-spill allows none" in capsys.readouterr().err
+    assert "--no-spill allows none" in unwrapped(capsys.readouterr().err)
     assert main(["explain", model, *pools, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["spilled_bytes"] > 0

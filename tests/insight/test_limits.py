@@ -105,9 +105,9 @@ def test_text_and_json_have_it() -> None:
     network = digits()
     assert network.limit is not None
     lines = document.lines(explain_text.document(network, network.layers, everything=True))
-    said = next(line for line in lines if "practical bound" in line)
-    assert said.startswith(f"{network.limit.times_practical:.2f} times the practical bound, ")
-    assert f"{network.limit.times_absolute:.2f} times the absolute" in said
+    said = next(line for line in lines if "attainable minimum" in line)
+    assert said.startswith(f"{network.limit.times_practical:.2f}x attainable minimum, ")
+    assert f"{network.limit.times_absolute:.2f}x theoretical minimum" in said
     data = explain_text.as_json(network, network.layers)
     assert data["limit"] == network.limit.as_dict()
     first = data["layers"][0]

@@ -155,7 +155,8 @@ def test_sentences_end_once() -> None:
     ends = {"a": "a.", "a.": "a.", "a?": "a?", "a! ": "a!", "see:": "see:"}
     assert {text: sentence(text) for text in ends} == ends
     error = InputError("is wrong", where="x", rule="be right", remedy="did you mean y?")
-    assert str(error) == "x: is wrong. Rule: be right. What to do: did you mean y?"
+    assert str(error) == "x: is wrong\n  cause: be right\n  fix: did you mean y?"
+    assert error.one_line == "x: is wrong; cause: be right; fix: did you mean y?"
     assert str(InputError("alone")) == "alone"
 
 
@@ -182,4 +183,4 @@ def test_a_worst_case_that_says_nothing_is_not_printed(
 def test_one_node_is_explained_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", str(DIGITS), "--node", "SOFTMAX_7", "--no-prices"]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("softmax SOFTMAX_7: CPU") and "bound by" not in text and "layers" not in text
+    assert text.startswith("softmax SOFTMAX_7: CPU") and "bottlenecks" not in text and "layers" not in text

@@ -138,7 +138,7 @@ def test_the_crate_knows_its_edges() -> None:
     ("options", "said"),
     [
         ({}, "softmax"),
-        ({**NO_CPU, "epoch_controller": False}, "started by the processor"),
+        ({**NO_CPU, "epoch_controller": False}, "started by the CPU"),
         ({**NO_CPU, "inputs_allocation": False}, "known at run time only"),
         ({**NO_CPU, "relocatable": True}, "known at run time only"),
         ({**NO_CPU, "resident": "8k"}, "copied to RAM"),

@@ -1,4 +1,4 @@
-"""Windows on features of one byte, with the zero point around the picture in memory: fewer cycles, the same meaning."""
+"""Windows on features of one byte, with the zero point around the image in memory: fewer cycles, the same meaning."""
 
 from __future__ import annotations
 

@@ -65,6 +65,6 @@ def attempt(kind: str, seed: int, number: int, work: Path) -> Outcome:
 def _bad_words(said: str) -> str:
     if any(words in said for words in OUT_OF_MEMORY):
         return f"memory: {said[:200]}"
-    if not said.isprintable() or not said or len(said) > 4000:
-        return f"not a paragraph: {said[:200]!r}"
+    if not said.replace("\n", " ").isprintable() or not said or len(said) > 4000:
+        return f"not an error that can be read: {said[:200]!r}"
     return ""

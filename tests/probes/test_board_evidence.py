@@ -122,7 +122,7 @@ def test_a_pass_that_was_asked_for_and_refuted_stops(bench: Bench) -> None:
 
 def test_another_board_is_refused(bench: Bench) -> None:
     file = bench.file(log_text(board="nucleo-n657x0-q"))
-    with pytest.raises(InputError, match="answers of nucleo-n657x0-q, and the network is compiled for stm32n6570-dk"):
+    with pytest.raises(InputError, match="results of nucleo-n657x0-q, but the network is compiled for stm32n6570-dk"):
         compile_graph(LANES, Options(evidence=file))
     found = compile_graph(LANES, Options(evidence=file, board="nucleo-n657x0-q", verify=False))
     assert found.silicon.answers.board == "nucleo-n657x0-q"

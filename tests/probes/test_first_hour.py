@@ -58,7 +58,7 @@ def test_the_whole_way(all_probes: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert any("products a cycle, as the cycle model has it" in text for text in outcomes["conv-5x3-products"])
     assert main(["probe", "read", str(tmp_path / "uart.log"), "-o", file]) == 0
     last = capsys.readouterr().out.rpartition("\n\n")[2].splitlines()
-    assert [line.split("  ")[0] for line in last] == ["forms", "supported", "constants", "written", "next"]
+    assert [line.split("  ")[0] for line in last] == ["tested", "supported", "constants", "written", "next"]
     found = read_board_evidence(Path(file))
     assert found.supported == {argument.id for argument in ARGUMENTS} and not found.refuted
     assert {name for name, _ in found.constants} == {probe.measures for probe in PROBES if probe.measures}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from atonc.delivery.probes.log import MAX_BYTES, checksum, parse_log, read_log, signed
 from atonc.doors.cli.cli import main
 from atonc.machine.base.errors import InputError
+from tests.errors_said import unwrapped
 from tests.probes.board_logs import ASKED, begin, line, log_lines, log_text
 
 NAME = "conv-3x3-pad-2"
@@ -136,9 +137,9 @@ def test_no_damage_becomes_an_answer_or_a_traceback(data: st.DataObject) -> None
 
 def test_the_verb_refuses_in_one_paragraph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["probe", "read", str(tmp_path / "none.log")]) == 2
-    assert "there is no such file" in capsys.readouterr().err
+    assert "there is no such file" in unwrapped(capsys.readouterr().err)
     assert main(["probe", "read"]) == 2
-    assert "atonc probe read LOG" in capsys.readouterr().err
+    assert "atonc probe read LOG" in unwrapped(capsys.readouterr().err)
 
 
 def test_the_example_of_the_documentation_is_one() -> None:

@@ -29,6 +29,7 @@ from atonc.machine.hw.safety.evidence.board_file import (
 )
 from atonc.machine.hw.safety.evidence.trust import Trust
 from atonc.machine.hw.safety.evidence.unit_features import NARROW, NARROW_DEEP
+from tests.errors_said import unwrapped
 from tests.probes.board_logs import ASKED, BAND, CLOCKS, line, log_lines, log_text
 
 BY_NAME = {probe.name: probe for probe in PROBES}
@@ -310,7 +311,7 @@ def test_a_contradiction_writes_no_file(tmp_path: Path, capsys: pytest.CaptureFi
     log, file = tmp_path / "uart.log", tmp_path / "evidence.json"
     log.write_text("\n".join([*log_lines(), line(BAND, "hang")]))
     assert main(["probe", "read", str(log), "-o", str(file)]) == 2
-    assert "answers one question in two ways" in capsys.readouterr().err and not file.exists()
+    assert "answers one question in two ways" in unwrapped(capsys.readouterr().err) and not file.exists()
 
 
 def test_a_firmware_of_probes_that_nobody_knows_is_no_evidence(
@@ -319,7 +320,7 @@ def test_a_firmware_of_probes_that_nobody_knows_is_no_evidence(
     log = tmp_path / "uart.log"
     log.write_text("\n".join([log_lines()[0], line("of-the-future", "pass")]))
     assert main(["probe", "read", str(log), "-o", str(tmp_path / "e.json")]) == 2
-    assert "no probe of this version answered" in capsys.readouterr().err
+    assert "no probe of this version answered" in unwrapped(capsys.readouterr().err)
 
 
 def test_json_says_what_follows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

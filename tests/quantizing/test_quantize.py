@@ -21,6 +21,7 @@ from atonc.doors.verbs.reply import file_hash
 from atonc.insight.quantizing.observe import outputs
 from atonc.insight.report.quantize_text import QuantizePageParts, page
 from atonc.machine.base.errors import InputError
+from tests.errors_said import unwrapped
 from tests.quantizing.float_models import network, samples, save
 
 
@@ -132,6 +133,6 @@ def test_wrong_names_and_targets(made: Any, tmp_path: Path, capsys: pytest.Captu
         ([model, "--data", str(tmp_path / "nowhere")], "no such file or folder"),
     ):
         assert main(["quantize", *words]) == 2
-        assert said in capsys.readouterr().err
+        assert said in unwrapped(capsys.readouterr().err)
     with pytest.raises(InputError, match="did you mean objective"):
         atonc.quantize(model, data, objektive="speed")

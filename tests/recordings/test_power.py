@@ -144,7 +144,7 @@ def test_the_verb_shows_measured_beside_estimated(tmp_path: Path, capsys: pytest
     path, first = str(meter(tmp_path)), str(Path(__file__).parents[2] / "examples" / "first")
     assert cli.main(["recordings", "power", path, "--build", first]) == 0
     out = capsys.readouterr().out
-    assert "300.0 uJ +- 3.0 uJ an inference" in out and "estimated" in out and "not inside" in out
+    assert "300.0 uJ +- 3.0 uJ/inference" in out and "estimated" in out and "not within bounds" in out
     recording = str(written(tmp_path, made()))
     assert cli.main(["recordings", "power", path, "--recording", recording, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

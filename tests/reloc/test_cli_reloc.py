@@ -15,6 +15,7 @@ from atonc.machine.base.errors import InputError
 from atonc.machine.emu.network import read_contents
 from tests.board.programs import needs_compiler
 from tests.emit.generated import DIGITS
+from tests.errors_said import unwrapped
 from tests.reloc import images
 from tests.reloc.images import FLASH, INSIDE, pool_file
 
@@ -24,7 +25,7 @@ pytestmark = needs_compiler
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
     code = main([str(argument) for argument in arguments])
     seen = capsys.readouterr()
-    return code, seen.out, seen.err
+    return code, seen.out, unwrapped(seen.err)
 
 
 def test_reloc_and_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

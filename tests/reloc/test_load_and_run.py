@@ -12,6 +12,7 @@ from atonc.delivery.recordings import store
 from atonc.delivery.recordings.store import digest
 from atonc.doors.cli.cli import main
 from tests.board.programs import needs_compiler
+from tests.errors_said import unwrapped
 from tests.reloc import images
 from tests.reloc.images import FOR_BOARD
 from tests.wire.fake_board import LAYERS, BadLine, FakeBoard
@@ -48,7 +49,7 @@ def test_on_the_virtual_board(
 def test_a_missing_parameter_file(split_image: Path, capsys: pytest.CaptureFixture[str]) -> None:
     split_image.with_name("network_rel_params.bin").unlink()
     assert main(["load-and-run", str(split_image)]) == 2
-    assert "network_rel_params.bin, which is not there" in capsys.readouterr().err
+    assert "network_rel_params.bin, which is not there" in unwrapped(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_wrong_options(
     split_image: Path, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["load-and-run", str(split_image), *words]) == 2
-    assert said in capsys.readouterr().err
+    assert said in unwrapped(capsys.readouterr().err)
 
 
 def test_a_dry_run_shows_every_step(
@@ -142,7 +143,7 @@ def test_no_line_is_said_so(
 ) -> None:
     pretend(tmp_path / "tools", "")
     assert on_real(split_image, tmp_path / "tools", monkeypatch, "--serial", "socket:127.0.0.1:1") == 2
-    assert "127.0.0.1:1" in capsys.readouterr().err
+    assert "127.0.0.1:1" in unwrapped(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("name", ["STM32_Programmer_CLI", "ST-LINK_gdbserver", "arm-none-eabi-gdb"])
@@ -156,7 +157,7 @@ def test_a_missing_tool_is_named(
         "atonc.delivery.trials.real_board.shutil.which", lambda tool: str(folder / tool) if tool != name else None
     )
     assert on_real(split_image, folder, monkeypatch) == 4
-    error = capsys.readouterr().err
+    error = unwrapped(capsys.readouterr().err)
     assert f"{name} was not found (it comes with STM32Cube" in error and "--dry-run shows all steps" in error
     assert not (folder / "calls").exists(), "nothing was started"
 
@@ -166,7 +167,7 @@ def test_a_missing_validation_firmware_is_named(
 ) -> None:
     pretend(tmp_path / "tools", "")
     assert on_real(split_image, tmp_path / "tools", monkeypatch, "--firmware", str(tmp_path / "none.elf")) == 4
-    assert "none.elf was not found" in capsys.readouterr().err
+    assert "none.elf was not found" in unwrapped(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +188,7 @@ def test_a_board_that_does_not_answer(
 ) -> None:
     pretend(tmp_path / "tools", f'echo "{says}"; exit 1')
     assert on_real(split_image, tmp_path / "tools", monkeypatch) == 4
-    assert meaning in capsys.readouterr().err
+    assert meaning in unwrapped(capsys.readouterr().err)
 
 
 def test_no_probe_is_said_so(
@@ -195,7 +196,7 @@ def test_no_probe_is_said_so(
 ) -> None:
     pretend(tmp_path / "tools", 'echo "Error: No debug probe detected."; exit 1')
     assert on_real(split_image, tmp_path / "tools", monkeypatch) == 4
-    error = capsys.readouterr().err
+    error = unwrapped(capsys.readouterr().err)
     assert "reset the board failed" in error and "no ST-LINK is connected" in error
 
 
@@ -204,4 +205,4 @@ def test_a_failing_download_ends_it(
 ) -> None:
     pretend(tmp_path / "tools", 'case "$*" in *download*) echo "Error: verification failed"; exit 1;; esac')
     assert on_real(split_image, tmp_path / "tools", monkeypatch) == 4
-    assert "flash network_rel.bin" in (error := capsys.readouterr().err) and "verification failed" in error
+    assert "flash network_rel.bin" in (error := unwrapped(capsys.readouterr().err)) and "verification failed" in error

@@ -15,6 +15,7 @@ from atonc.doors.cli.cli import main
 from atonc.insight.runs import runs
 from tests.board.programs import needs_compiler
 from tests.emit.generated import DIGITS
+from tests.errors_said import unwrapped
 from tests.reloc import images
 
 SEED = 3
@@ -84,4 +85,4 @@ def test_files_that_are_no_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[
     (tmp_path / "a_rel.bin").write_bytes(b"NBIN")
     (tmp_path / "b.rel").write_bytes(b"NBIN")
     assert main(["load-and-run", str(tmp_path / "a_rel.bin"), "-i", str(tmp_path / "b.rel")]) == 2
-    assert "two images" in capsys.readouterr().err
+    assert "two images" in unwrapped(capsys.readouterr().err)

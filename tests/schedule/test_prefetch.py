@@ -115,5 +115,5 @@ def test_copies_of_other_bytes_and_changed_work() -> None:
 def test_options_say_what_is_unproven() -> None:
     with pytest.raises(InputError, match="no pass"):
         Options(schedule_with=("pack",))
-    with pytest.raises(InputError, match="no published program"):
+    with pytest.raises(InputError, match="not in ST programs"):
         Options(schedule_with=("prefetch",), silicon="seen")

@@ -266,7 +266,7 @@ def test_a_variant_has_a_text_of_its_own_and_a_label() -> None:
     known = [Variant(name, count, within) for name in LABELS for count in (0, 2) for within in ("", "anywhere")]
     assert len({str(one) for one in known}) == len(known)
     assert str(Variant("rows beside", 3, "anywhere")) == "rows beside 3 within anywhere"
-    assert Variant("rows beside", 3).label == "3 lanes of rows"
+    assert Variant("rows beside", 3).label == "3 parallel chains by rows"
 
 
 def test_every_variant_that_the_compiler_names_has_a_label() -> None:

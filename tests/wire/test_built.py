@@ -16,6 +16,7 @@ from atonc.doors.cli import cli
 from atonc.insight.validating.validating import synthetic_samples
 from tests.board.programs import needs_compiler
 from tests.emit.generated import DIGITS
+from tests.errors_said import unwrapped
 
 from .served import served
 
@@ -85,7 +86,7 @@ def test_nothing_fits(
     """Without the folder: it says what was looked at, compiles aloud, and refuses what the board does not hold."""
     monkeypatch.chdir(tmp_path)
     assert on_target(line) == 4
-    err = capsys.readouterr().err
+    err = unwrapped(capsys.readouterr().err)
     assert "digits.tflite is compiled with the options given here" in err
     assert "the board holds another network: Default" in err and "this compilation is" in err
     assert f"no compiled network in {OUT}" in err and "--val-json FOLDER/NAME_c_info.json" in err
@@ -102,7 +103,7 @@ def test_val_json_of_another_build_is_refused(
     blobs.write_text(blobs.read_text() + "\n")
     (other / "network_manifest.json").unlink()
     assert on_target(line, "--val-json", other / "network_c_info.json") == 4
-    err = capsys.readouterr().err
+    err = unwrapped(capsys.readouterr().err)
     assert "the board holds another network" in err and str(other / "network.c") in err
 
 
@@ -125,14 +126,14 @@ def test_a_folder_of_another_model(project: Path, tmp_path: Path, capsys: pytest
     other.write_bytes(DIGITS.read_bytes() + b"\0" * 4)
     given = ["--val-json", str(project / OUT / "network_c_info.json")]
     assert cli.main(["validate", str(other), "--mode", "board", *given]) == 2
-    assert "comes from another model (digits.tflite)" in capsys.readouterr().err
+    assert "comes from another model (digits.tflite)" in unwrapped(capsys.readouterr().err)
 
 
 def test_val_json_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for file, words in ((tmp_path / "none.json", "no such file"), (tmp_path / "c_info.json", "lies beside it")):
         (tmp_path / "c_info.json").write_text("{}")
         assert cli.main(["validate", str(DIGITS), "--mode", "board", "--val-json", str(file)]) == 2
-        assert words in capsys.readouterr().err
+        assert words in unwrapped(capsys.readouterr().err)
 
 
 def test_options_that_contradict_the_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from atonc.delivery.wire.links import open_link
 from atonc.doors.cli import cli
 from atonc.machine.base.errors import InputError, ToolError
 from tests.emit.generated import DIGITS
+from tests.errors_said import unwrapped
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_socket_without_a_server(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     assert cli.main(["validate", str(DIGITS), "--mode", "target", "-d", f"socket:127.0.0.1:{port}", "-b", "1"]) == 2
-    err = capsys.readouterr().err
+    err = unwrapped(capsys.readouterr().err)
     assert f"nobody answers at 127.0.0.1:{port}" in err and "atonc board run" in err
 
 

@@ -27,6 +27,7 @@ from atonc.insight.validating.validating import synthetic_samples
 from atonc.machine.base.errors import InputError
 from tests.board.programs import needs_compiler
 from tests.emit.generated import DIGITS, digits, steps_of_digits
+from tests.errors_said import unwrapped
 
 from .served import BadLink, served
 
@@ -149,12 +150,12 @@ def test_sources_of_a_network_with_constants_in_flash(folder: Path, home: Path) 
 )
 def test_wrong_build_options(folder: Path, options: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["board", "build", str(folder), *options]) == 2
-    assert words in capsys.readouterr().err
+    assert words in unwrapped(capsys.readouterr().err)
 
 
 def test_two_networks_of_one_name(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["board", "build", str(folder), str(folder), "-o", str(tmp_path / "a.elf")]) == 2
-    assert "every network in a firmware has its own name" in capsys.readouterr().err
+    assert "every network in a firmware has its own name" in unwrapped(capsys.readouterr().err)
 
 
 def test_constants_share_a_place_only_where_they_are_the_same() -> None:

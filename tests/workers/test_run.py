@@ -97,7 +97,7 @@ def test_a_killed_worker_of_a_dask_cluster_changes_no_byte(folder: Path) -> None
 
 
 def test_what_kills_every_worker_is_an_error_of_that_unit(folder: Path) -> None:
-    with pytest.raises(workers.LostWorkerError, match=r"unit0.*SIGKILL"):
+    with pytest.raises(workers.LostWorkerError, match=r"unit0(?s:.*)SIGKILL"):
         workers.run(make_units(folder, 1), "shouting:always_dies", processes=1)
 
 

@@ -632,7 +632,7 @@ class _GraphWalk:
             return "no later buffer has its scale, zero point and size: fused into another layer"
         near = min(found, key=lambda c: c.distance)
         state = "free" if self.matcher.free(near.buffer) else "another tensor's"
-        return f"not seen: the nearest buffer {near.buffer.name} ({state}) is {near.distance:.1f} codes away on average"
+        return f"not seen: the nearest buffer {near.buffer.name} ({state}) is {near.distance:.1f} LSB away on average"
 
     def _compare(self, op: Op, tensor: Tensor, result: OpResult, match: Match) -> LayerResult:
         unit = code_size(self.graph, tensor, result.codes)

@@ -35,12 +35,12 @@ from atonc.compiler.ir import Array, Graph, Op
 from atonc.machine.base.errors import InputError, ToolError, plain
 
 # operators that the reference set computes wrongly, and its siblings do not
-MISCOUNTED = {"SUM": "adds int8 codes as if they were unsigned"}
+MISCOUNTED = {"SUM": "adds int8 values as if they were unsigned"}
 MISREAD = (
     "TRANSPOSE_CONV of TFLite's kernels reads the int32 bias of a 16-bit layer as numbers of 64 bits, two biases as "
     "one, so the reference is exact arithmetic of the graph"
 )
-TABLE_END = "takes e^x from a table that ends at e^-10: each of its {count} inputs may be 2 codes of 16 bits off"
+TABLE_END = "takes e^x from a table that ends at e^-10: each of its {count} inputs may be 2 LSB (int16) off"
 _BIAS = 3  # inputs of TRANSPOSE_CONV: shape, weights, features, bias
 
 

@@ -63,8 +63,8 @@ def after_failure(decisions: Decisions, error: VerificationError) -> Decisions:
     known, stripes = decisions.disproved.get(layer.op, ()), decisions.without_stripes_of({layer.op})
     if layer.declared not in known:
         return decisions.but(disproved={**decisions.disproved, layer.op: (*known, layer.declared)}, stripes=stripes)
-    seen = f"{layer.kind}: {layer.max_diff:g} codes from exact arithmetic when it was verified"
-    why = RefusedForm(COARSE, seen, f"{layer.limit:g} codes", "report the model: the form declares too little")
+    seen = f"{layer.kind}: {layer.max_diff:g} LSB off when it was verified"
+    why = RefusedForm(COARSE, seen, f"{layer.limit:g} LSB", "report the model: the declared error is too small")
     return decisions.but(on_cpu={**decisions.on_cpu, layer.op: why}, stripes=stripes)
 
 

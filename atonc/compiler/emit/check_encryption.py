@@ -71,11 +71,11 @@ def _of_processor(program: Program, region: EncryptedRegion) -> Iterator[str]:
     for step in program.steps:
         for name in sorted(step.plan.reads() | step.plan.writes()) if isinstance(step.plan, CpuPlan) else ():
             if name and region.meets(program.placed[name].address, program.placed[name].end):
-                yield f"step {step.number}: the processor uses {name!r}, which is encrypted"
+                yield f"step {step.number}: the CPU uses {name!r}, which is encrypted"
     for home in program.placed.values():
         source = program.placed.get(home.copy_of)
         if source is not None and region.meets(source.address, source.end):
-            yield f"the processor copies {home.copy_of!r}, which is encrypted"
+            yield f"the CPU copies {home.copy_of!r}, which is encrypted"
 
 
 def _unread(epochs: Iterable[Epoch], program: Program, region: EncryptedRegion) -> Iterator[str]:

@@ -24,7 +24,7 @@ from atonc.machine.hw.units.stream_engine import CIPHER, CIPHER_WORD, StrengConf
 # Where ST's published scripts encrypt: the external flash of its boards
 FIRST_ADDRESS, LAST_ADDRESS = 0x7000_0000, 0x7800_0000
 IN_PLAIN = "emulated in plain; ciphertext not yet run on a board"
-UNSEEN = "no published program deciphers what an engine reads: --encrypt-weights is the permission"
+UNSEEN = "no ST program deciphers what an engine reads: --encrypt-weights is the permission"
 ACC_CONFS = "constants of units (biases, factors, function tables) are words of the programs and stay plain"
 _OPTION = "--encrypt-weights"
 
@@ -52,7 +52,7 @@ def streamed(program: Program) -> dict[str, Placed]:
     copied = [home.buffer.name for home in program.placed.values() if home.copy_of]
     if copied:
         raise InputError(
-            f"the processor copies {copied[0][:60]!r} from flash, and would copy ciphertext",
+            f"the CPU copies {copied[0][:60]!r} from flash, and would copy ciphertext",
             rule="encrypted weights are read by engines only",
             remedy=f"leave out --resident and decisions with weights in RAM, or {_OPTION}",
         )

@@ -13,11 +13,10 @@ CONVERSIONS = ("quantize", "dequantize", "requantize", "identity", "cast", "shap
 CLAMPS = (*RANGES, "clip")
 WEIGHTED = ("conv", "dense", "transpose_conv", "matmul")
 QUANTISERS = {
-    "tflite": "quantise it: atonc quantize MODEL --data SAMPLES; or with tf.lite.TFLiteConverter: "
-    "optimizations=[tf.lite.Optimize.DEFAULT], a representative_dataset, and "
-    "target_spec.supported_ops=[tf.lite.OpsSet.TFLITE_BUILTINS_INT8]",
-    "onnx": "quantise it: atonc quantize MODEL --data SAMPLES; or with onnxruntime.quantization.quantize_static: "
-    "quant_format=QDQ, activation_type=QInt8, weight_type=QInt8, per_channel=True, and a calibration data reader",
+    "tflite": "atonc quantize MODEL --data SAMPLES; or with tf.lite.TFLiteConverter: Optimize.DEFAULT, a "
+    "representative_dataset and OpsSet.TFLITE_BUILTINS_INT8",
+    "onnx": "atonc quantize MODEL --data SAMPLES; or with onnxruntime.quantization.quantize_static: "
+    "quant_format=QDQ, activation_type=QInt8, weight_type=QInt8, per_channel=True",
 }
 
 
@@ -123,13 +122,12 @@ def require_quantised(graph: Graph) -> Coverage:
         return found
     largest = sorted(found.float_nodes, key=lambda node: -node.size_bytes)[:_SHOWN]
     many = len(found.float_nodes)
-    all_of = f"all {many} operators that compute do so" if many > 1 else "the one operator that computes does so"
+    computes = f"all {many} operators compute" if many > 1 else "its operator computes"
+    named = ", ".join(f"{node.name} ({node.kind}, {node.size_bytes:,} bytes)" for node in largest)
     raise ModelError(
-        f"the model is not quantised: {all_of} in float, on {found.float_bytes:,} bytes of activations and weights; "
-        "the largest: "
-        + "; ".join(f"{node.name} ({node.kind}, {node.size_bytes:,} bytes): {node.why}" for node in largest),
+        f"the model is not quantised: {computes} in float",
         where=graph.name,
-        rule="the NPU computes on 8-bit codes with known scales",
+        rule=f"the NPU computes on int8 with known scales; the largest float layers are {named}",
         remedy=f"{quantiser(graph)}; --allow-float compiles it for the CPU alone",
     )
 

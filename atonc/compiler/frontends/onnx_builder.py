@@ -55,7 +55,7 @@ class Builder:
 
     def _without_source(self, name: str) -> ModelError:
         if name in self.computed:
-            return circle(f"{name!r} waits for itself: its nodes form a circle")
+            return circle(f"{name!r} waits for itself: its nodes are a circle")
         return ModelError(
             f"{name!r} has no source: no node computes it, and it is neither an input nor a constant",
             rule="every value comes from an input, a constant or a node",

@@ -223,7 +223,7 @@ def refusal(node: Node, what: str) -> UnsupportedError:
         f"{node.kind} with {what}",
         where=node.name,
         rule="sequences of fixed length, sigmoid and tanh, time as the first axis",
-        remedy="export the layer in its plain form, or unroll it in the source of the model",
+        remedy="export the layer without options, or unroll it in the source of the model",
     )
 
 

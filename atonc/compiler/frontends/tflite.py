@@ -259,10 +259,11 @@ def _with_positive_scales(data: Array, quant: Quantisation) -> tuple[Array, Quan
 def _cuts(names: Sequence[str], tensors: _Tensors, results: Mapping[str, list[int]]) -> list[int]:
     """Indices of the tensors that the user wants as outputs, by their names or those of operators."""
     found: list[int] = []
+    live = [tensor.name for tensor in tensors.listed if not tensor.is_constant]
     for name in names:
         if name not in tensors.index and name not in results:
             what = f"the model has no tensor {name[:100]!r} to cut at"
-            raise InputError(what, where="--cut-output-tensors", remedy=instead(name, [*tensors.index, *results]))
+            raise InputError(what, where="--cut-output-tensors", remedy=instead(name, [*live, *results]))
         found += [tensors.index[name]] if name in tensors.index else results[name]
     return list(dict.fromkeys(found))
 

@@ -165,7 +165,7 @@ def axis_of(value: int, rank: int, where: str) -> int:
 
 def picture_size(tensor: Tensor, where: str) -> tuple[int, int]:
     if len(tensor.shape) != 4:
-        raise ModelError(f"{tensor.name!r} has shape {tensor.shape}, a picture has 4 dimensions", where=where)
+        raise ModelError(f"{tensor.name!r} has shape {tensor.shape}, an image has 4 dimensions", where=where)
     return tensor.shape[1], tensor.shape[2]
 
 

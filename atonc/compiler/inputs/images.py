@@ -42,7 +42,7 @@ def parse_image(data: bytes, shape: tuple[int, ...], where: str) -> NDArray[Any]
     except DAMAGE as error:
         said = "unknown or damaged" if "BytesIO" in str(error) else str(error)[:200]
         raise InputError(
-            f"cannot be read as a picture: {said}", where=where, rule=f"pictures are {', '.join(FORMATS)}"
+            f"cannot be read as an image: {said}", where=where, rule=f"images are {', '.join(FORMATS)}"
         ) from None
 
 
@@ -70,7 +70,7 @@ def pixel_codes(pixels: NDArray[Any], dtype: str) -> NDArray[Any]:
 def _require_picture(shape: tuple[int, ...], where: str) -> None:
     if not is_picture(shape):
         raise InputError(
-            f"a picture does not fit an input of shape {'x'.join(map(str, shape))}",
+            f"an image does not fit an input of shape {'x'.join(map(str, shape))}",
             where=where,
             remedy="give the data as .npy or .npz",
         )
@@ -81,7 +81,7 @@ def check_pixels(image: Any, where: str) -> None:
     if width * height > _MAX_PIXELS:
         raise InputError(f"{width} x {height} pixels, at most {_MAX_PIXELS:,} are read", where=where)
     if image.mode not in _EIGHT_BITS:
-        raise InputError(f"pixels of kind {image.mode}", where=where, rule="pictures have 8 bits per channel")
+        raise InputError(f"pixels of kind {image.mode}", where=where, rule="images have 8 bits per channel")
 
 
 def is_picture(shape: tuple[int, ...]) -> bool:

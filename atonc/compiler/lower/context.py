@@ -165,14 +165,14 @@ class Context:
         out = self.tensor(op.outputs[0])
         error, step = min(error, whole_range(out)), error_step(out)
         if error in self.facts.disproved.get(op.name, ()):
-            seen = f"{op.kind}: verified to be further from exact arithmetic than the {error:.3g} codes it declares"
-            raise Refusal(COARSE, seen, f"{error:.3g} codes", "report the model: the form declares too little")
+            seen = f"{op.kind}: verified to be more than the declared {error:.3g} LSB off"
+            raise Refusal(COARSE, seen, f"{error:.3g} LSB", "report the model: the declared error is too small")
         if error <= self.facts.coarse * step or self.numerics == "2.x":
             return
-        codes = "codes of 16 bits" if step > 1 else "codes"
+        codes = "LSB (int16)" if step > 1 else "LSB"
         raise Refusal(
             COARSE,
-            f"{op.kind}: up to {error:,.3g} {codes} from exact arithmetic",
+            f"{op.kind}: would be {error:,.3g} {codes} off",
             f"{self.facts.coarse * step:g} {codes}",
             f"check the scales of the layer and of its channels, or accept it: --allow-coarse {ceil(error / step)}",
         )

@@ -29,7 +29,7 @@ from atonc.machine.base.reasons import Evidence, Rule, Severity
 STRIPE = Rule(
     "STRIPE",
     "mapping",
-    "rows in bands that would be rounded otherwise than the whole layer",
+    "row tiles would be rounded otherwise than the whole layer",
     Evidence(report="the roundings of both"),
     "use --schedule-without stripe",
     "results that are the same bit for bit",
@@ -58,7 +58,7 @@ def lower_stripe(ops: Sequence[Op], bands: int, context: Context) -> list[Form] 
         return striped
     for op, before, form in zip(ops, reference, striped, strict=True):
         if op.kind == "conv" and (before is None or before != roundings(form.semantics[op.name])):
-            seen = f"bands of {op.name} would be rounded otherwise than the whole layer"
+            seen = f"row tiles of {op.name} would be rounded otherwise than the whole layer"
             return RefusedForm(STRIPE, seen, STRIPE.limit, STRIPE.remedy)
     return striped
 

@@ -43,7 +43,7 @@ class Geometry:
         rows = (height + top + bottom - reach[0]) // self.stride[0] + 1
         columns = (width + left + right - reach[1]) // self.stride[1] + 1
         if rows < 1 or columns < 1:
-            raise ModelError(f"a {self.kernel} window does not fit a {height}x{width} picture")
+            raise ModelError(f"a {self.kernel} window does not fit a {height}x{width} image")
         return rows, columns
 
     def pad(self, picture: Array, fill: float) -> Array:

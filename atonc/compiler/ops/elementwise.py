@@ -137,7 +137,7 @@ def table(call: OpCall) -> list[Real]:
     """Any function of int8 codes: attribute `table`, 256 codes of the output, or values where it is real."""
     entries = np.asarray(call.attrs["table"], np.float64)
     if entries.shape != (TABLE_SIZE,) or call.arg(0).tensor.dtype != "int8":
-        raise ModelError("a table maps 256 int8 codes", where=call.op.name)
+        raise ModelError("a table maps 256 int8 values", where=call.op.name)
     found = lookup(call.arg(0).codes, entries)
     return [found if call.out.is_float else (found - call.out.zero_point) * call.out.scale]
 

@@ -48,7 +48,7 @@ def disagreement(graph: Graph, op: Op) -> str:
     try:
         expected = infer_shape(op.kind, op.attrs, shapes)
     except (AtoncError, ValueError, IndexError, KeyError, TypeError, ZeroDivisionError) as error:
-        return f"{_seen(graph, op)}: {error}" if isinstance(error, AtoncError) else _seen(graph, op)
+        return f"{_seen(graph, op)}: {error.one_line}" if isinstance(error, AtoncError) else _seen(graph, op)
     return "" if expected in (None, out.shape) else f"{_seen(graph, op)}: {_shape(expected or ())} was expected"
 
 

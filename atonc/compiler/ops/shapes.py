@@ -76,7 +76,7 @@ def _unchanged(attrs: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
 def _spatial(shape: Shape, layout: str) -> tuple[Shape, int]:
     """(spatial sizes, channels)."""
     if len(shape) not in (3, 4):
-        raise ModelError(f"shape {shape} is neither a picture nor a sequence")
+        raise ModelError(f"shape {shape} is neither an image nor a sequence")
     return (shape[2:], shape[1]) if layout == "NCHW" else (shape[1:-1], shape[-1])
 
 
@@ -214,7 +214,7 @@ def _depth_to_space(attrs: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
 def _picture(shape: Shape, layout: str) -> tuple[tuple[int, int], int]:
     spatial, channels = _spatial(shape, layout)
     if len(spatial) != 2:
-        raise ModelError(f"shape {shape} is not a picture")
+        raise ModelError(f"shape {shape} is not an image")
     return (spatial[0], spatial[1]), channels
 
 

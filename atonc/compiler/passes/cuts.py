@@ -27,7 +27,9 @@ def find(graph: Graph, name: str) -> tuple[str, ...]:
     for op in graph.ops:
         if name == op.name or name in op.origin:
             return tuple(output for output in op.outputs if output)
-    known = [*graph.aliases, *graph.tensors, *(op.name for op in graph.ops)]
+    names = [*graph.aliases, *graph.tensors, *(op.name for op in graph.ops)]
+    constants = {known.name for known in graph.tensors.values() if known.is_constant}
+    known = [one for one in names if graph.aliases.get(one, one) not in constants]
     raise InputError(f"the model has no tensor {name[:100]!r} to cut at", where=graph.name, remedy=instead(name, known))
 
 

@@ -42,7 +42,7 @@ def unproven(text: str) -> tuple[str, ...]:
     for name in found:
         if name not in UNPROVEN:
             raise InputError(
-                f"{name[:60]!r} is no form that --allow-unproven knows",
+                f"{name[:60]!r} is no configuration that --allow-unproven knows",
                 rule=f"it takes {' or '.join(UNPROVEN)}, separated by commas; alone it means {ANY_FORM}",
                 remedy=did_you_mean(name, UNPROVEN, f"write --allow-unproven={ANY_FORM} in front of a model"),
             )
@@ -202,7 +202,7 @@ class Options:
         True, "--no-outputs-allocation", EDGES, "the application supplies the memory of the outputs", takes=RARE
     )
     epoch_controller: bool = option(
-        True, "--no-epoch-controller", MAPPING, "the processor starts every epoch", takes=RARE
+        True, "--no-epoch-controller", MAPPING, "the CPU starts every epoch", takes=RARE
     )
     relocatable: bool = False  # memories outside the chip have no fixed base (`-r`)
     secure: bool = True  # False: addresses of the chip's memories are those of the non-secure state (`-r no-secure`)
@@ -220,14 +220,14 @@ class Options:
         COMPOSED,
         "--silicon",
         MAPPING,
-        "seen: only forms that published programs have as a whole; composed: also combinations of seen parts",
+        "seen: only NPU configurations of ST programs; composed: also new combinations of known parts",
         takes=Takes(choices=(SEEN, COMPOSED), rare=True),
     )
     allow_unproven: bool | tuple[str, ...] = option(
         (),
         "--allow-unproven",
         MAPPING,
-        "also forms that no published program comes near (alone: any); w4-stream: engines read weights of 4 bits, two "
+        "also NPU configurations not seen in ST programs (alone: any); w4-stream: engines read weights of 4 bits, two "
         f"to a byte, which works as assumed with a probability of about {PROBABILITY:g}",
         metavar="FORMS",
         parse=unproven,
@@ -237,7 +237,7 @@ class Options:
         (),
         "--distrust",
         MAPPING,
-        "arguments of docs/silicon.md that no form may rest on, separated by commas: S2,S6",
+        "arguments of docs/silicon.md not to rely on, separated by commas: S2,S6",
         metavar="IDS",
         parse=names,
         takes=RARE,
@@ -246,8 +246,8 @@ class Options:
         "",
         "--evidence",
         MAPPING,
-        "what your board answered (`atonc probe read`): forms that it confirmed are seen, forms that it refuted are "
-        "refused, constants that it measured replace ours",
+        "results of probes on your board (`atonc probe read`): what it confirmed counts as seen, what it refuted is "
+        "refused, its measured constants replace ours",
         metavar="FILE",
         takes=Takes(local=True, rare=True),
     )
@@ -270,8 +270,8 @@ class Options:
         0.0,
         "--allow-coarse",
         MAPPING,
-        "layers that may be so many codes from exact arithmetic stay on the NPU (default: 2)",
-        metavar="CODES",
+        "layers with an error up to this many LSB stay on the NPU (default: 2)",
+        metavar="LSB",
         parse=positive,
         takes=RARE,
     )
@@ -292,8 +292,8 @@ class Options:
         (),
         "--calibration",
         CHECKS,
-        "inputs like those of the application, as .npz, .npy or .csv, separated by commas: sums get room for them, and "
-        "the program is verified on some of them",
+        "inputs like those of the application, as .npz, .npy or .csv, separated by commas: accumulators get headroom "
+        "for them, and the program is verified on some of them",
         metavar="FILES",
         parse=names,
         takes=Takes(local=True, rare=True),
@@ -314,7 +314,7 @@ class Options:
             _require_encryptable(self)
         if self.silicon == SEEN and (new := unseen(self.schedule_with)):
             raise ConflictError(
-                f"{', '.join(new)} makes epochs that no published program has",
+                f"{', '.join(new)} makes epochs that are not in ST programs",
                 rule="--silicon seen allows none",
                 remedy="leave out --schedule-with or --silicon seen",
             )
@@ -344,9 +344,9 @@ def _require_numbers(options: Options) -> None:
 def _require_encryptable(options: Options) -> None:
     """Nobody but stream engines reads what is encrypted, at the address that it was encrypted for."""
     reasons = (
-        (options.resident, "--resident", "the processor copies these weights, and would copy ciphertext"),
+        (options.resident, "--resident", "the CPU copies these weights, and would copy ciphertext"),
         (options.relocatable, "-r", "a relocatable image gets its address later, and the ciphertext depends on it"),
-        (options.no_npu, "--no-npu", "stream engines decipher, the processor does not"),
+        (options.no_npu, "--no-npu", "stream engines decipher, the CPU does not"),
     )
     for asked, flag, why in reasons:
         if asked:
@@ -370,7 +370,7 @@ class Gates:
     )
     max_latency: float = option(0.0, "--max-latency", GATES, "of the prediction", metavar="MS", parse=positive)
     max_energy: float = option(
-        *(0.0, "--max-energy", GATES, "likely microjoules of an inference (default: any)"),
+        *(0.0, "--max-energy", GATES, "likely microjoules/inference (default: any)"),
         metavar="UJ",
         parse=positive,
         takes=RARE,

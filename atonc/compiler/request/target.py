@@ -62,15 +62,15 @@ def trust_of(options: Options) -> Trust:
         raise InputError(
             f"the board refuted {', '.join(sorted(map(str, asked & answers.refuted)))}",
             where=options.evidence,
-            rule="options ask for forms that no published program has, not for those that do not work",
+            rule="options ask for configurations not seen in ST programs, not for those that do not work",
             remedy=f"leave out what of {', '.join(wanted)} needs it",
         )
     distrusted = frozenset(options.distrust) | answers.distrusted
     if against := resting_on(options.schedule_with, distrusted):
         raise InputError(
-            f"--schedule-with {','.join(against)} rests on an argument that shall not be relied on",
+            f"--schedule-with {','.join(against)} relies on an argument that is distrusted",
             where=", ".join(sorted(distrusted)),
-            rule="no form rests on an argument that the user distrusts or the board disproved",
+            rule="no configuration relies on an argument that the user distrusts or the board disproved",
             remedy="leave out one of both",
         )
     return _trust(worst, frozenset(options.distrust), ANY_FORM in options.unproven, asked, answers)
@@ -101,9 +101,9 @@ def answers_of(options: Options) -> BoardEvidence:
     found, board = read_board_evidence(Path(options.evidence)), find_board(options.board).name
     if board in board_names() and found.board != board:
         raise InputError(
-            f"answers of {found.board}, and the network is compiled for {board}",
+            f"results of {found.board}, but the network is compiled for {board}",
             where=options.evidence,
-            rule="forms and speeds are those of the board that answered",
+            rule="configurations and speeds are those of the board that answered",
             remedy=f"--board {found.board}, or run the probes on {board}",
         )
     return found

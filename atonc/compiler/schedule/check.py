@@ -38,7 +38,7 @@ OWN_UNITS = "every task of an epoch has units and engines of its own"
 COUNTS = "an epoch has no more units than the chip"
 FOLLOWED = "a reader waits for the writer that its task names"
 MERGED = "a merged task computes what the two operators mean"
-PROVEN = "every chain has a form that published programs have"
+PROVEN = "every chain is one of ST programs"
 
 SUMS = 2  # port of a CONVACC
 

@@ -37,7 +37,7 @@ def _chain(network: MergeNetwork, flow: EachChannel, work: Task, task: Task, kee
         return "several writers or a gate in front of one"
     lines = task.engines[writer].scan.line_frames(flow.picture)
     if lines is None or not flow.takes(lines):
-        return "frames that are not whole pictures"
+        return "frames that are not whole images"
     streams = {source.buffer: sender(task, writer)}
     result = EngineUse(target.buffer, contiguous(lines.frames * lines.depth, write=True, offset=lines.channel))
     frames = dict.fromkeys((flow.frame, (flow.picture.height, flow.picture.width)))

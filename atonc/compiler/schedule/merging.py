@@ -17,7 +17,7 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
 from atonc.machine.hw.safety.evidence import PUBLISHED, Trust
 
-NO_CHAIN = "a chain is one that published programs have"
+NO_CHAIN = "a chain is one that ST programs have"
 TOO_MANY = "more units or engines than the chip has"
 NO_GAIN = "a merge takes fewer cycles than the two epochs"
 NO_ROOM = "a merge leaves the peak of the activations as it is"
@@ -194,4 +194,4 @@ def missing_evidence(task: Task, trust: Trust) -> str:
     found = untrusted(task, trust)
     if found is None or found.feature.name == "chain":
         return str(found.feature.value) if found else ""
-    return f"{found.feature.name} {found.feature.value}, published programs have {found.seen}"
+    return f"{found.feature.name} {found.feature.value}, ST programs have {found.seen}"

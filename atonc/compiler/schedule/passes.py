@@ -27,7 +27,7 @@ class Pass:
 
 
 # of weights in RAM (`--resident`), which are no pass: what was seen of them
-KERNELS_IN_RAM = "15 published programs of one owner read kernels from the NPU's RAM, none with a recorded result"
+KERNELS_IN_RAM = "15 ST programs of one owner read kernels from the NPU's RAM, none with a recorded result"
 FUSE, MANY_WRITERS, ONE_PASS, POOLS = "fuse", "many-writers", "one-pass", "pools"
 PREFETCH, TABLES = "prefetch", "tables"
 ALL = (  # those with a verb in the order in which they run
@@ -36,7 +36,7 @@ ALL = (  # those with a verb in the order in which they run
     Pass("lanes", "one convolution on several chains of units side by side", rounds_elsewhere=True),
     Pass(ONE_PASS, "layers of 16 bits at once, on as many bits as sums hold", argument="S9", rounds_elsewhere=True),
     Pass("pack", "tasks of different operators side by side", verb="pack_ops"),
-    Pass(POOLS, "windows of a pooling behind the convolution that writes the picture; a part of fuse"),
+    Pass(POOLS, "windows of a pooling behind the convolution that writes the image; a part of fuse"),
     Pass("stripe", "rows of several convolutions in turn, where the tensors between them have no room on the chip"),
     Pass(PREFETCH, "weights copied ahead into free RAM by idle engines", default=False, seen=False),
     Pass("attention", "products of two activations as convolutions whose kernels are read from RAM", False, False),
@@ -73,5 +73,5 @@ def help_without() -> str:
 
 
 def help_with() -> str:
-    listed = (f"{p.name} ({p.what}{'' if p.seen else '; no published program has it'})" for p in ON_REQUEST.values())
+    listed = (f"{p.name} ({p.what}{'' if p.seen else '; no ST program has it'})" for p in ON_REQUEST.values())
     return f"passes that are off by default, separated by commas: {', '.join(listed)}"

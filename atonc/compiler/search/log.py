@@ -25,7 +25,7 @@ class Verdict(StrEnum):
     KEPT_OUT = "no better"
     NO_MEMORY = "no memory has room for it"
     UNDECIDED = "weights have no place yet"
-    UNTRUSTED = "has a form without evidence"
+    UNTRUSTED = "has a configuration not seen in ST programs"
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ def _one_fetched(given: Mapping[str, Any]) -> Fetched:
 def _stripe(given: Mapping[str, Any]) -> Stripe:
     ops, bands = tuple(map(_text, given["ops"])), _whole(given["bands"])
     if not ops or not bands:
-        raise ValueError("a stripe without operators or without bands")
+        raise ValueError("a stripe without operators or without row tiles")
     return Stripe(ops, bands)
 
 

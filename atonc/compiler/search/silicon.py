@@ -58,7 +58,7 @@ def require_only_cipher(
         raise InputError(
             "your board does not read back what it enciphered",
             where="--encrypt-weights",
-            rule="a form that your board refuted is not used",
+            rule="a configuration that your board refuted is not used",
             remedy="leave out --encrypt-weights; or --evidence, if its answer was a mistake",
         )
     known = {(v.rule.id, v.where, v.seen) for v in plain.violations}
@@ -91,7 +91,7 @@ def no_end(refused: Mapping[str, RefusedForm]) -> ToolError:
     """Operators went to the CPU round by round, and there was always another one."""
     name, first = next(iter(refused.items()))
     return ToolError(
-        f"after every attempt some epochs have a form without evidence, first {first.seen} ({first.limit})",
+        f"some epochs stay outside of ST programs, first: {first.seen} ({first.limit})",
         where=name,
         rule=NO_EVIDENCE.sentence,
         remedy="report the model; --allow-unproven compiles it anyway",

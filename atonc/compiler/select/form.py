@@ -137,7 +137,7 @@ class Refusal(Exception):
 
     def __str__(self) -> str:
         r = self.refused
-        return f"{r.rule.id}: {r.seen} (limit: {r.limit}). What to do: {r.remedy}."
+        return f"{r.rule.id}: {r.seen} (limit: {r.limit}). Fix: {r.remedy}."
 
 
 def without_evidence(graded: Graded) -> RefusedForm:

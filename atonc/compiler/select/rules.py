@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from atonc.machine.base.reasons import Evidence, Rule, Severity
 
 _UNITS = Evidence(report="the units of the NPU")
-_SEEN = Evidence(report="settings in public networks")
+_SEEN = Evidence(report="settings in ST programs")
 
 
 def _rule(id: str, sentence: str, limit: str, remedy: str, evidence: Evidence = _UNITS) -> Rule:
@@ -21,7 +21,7 @@ CPU_GATHER = _rule("CPU-GATHER", "addresses that depend on data", "addresses fix
 BY_NATURE: dict[str, Rule] = {
     "softmax": _rule(
         "CPU-SOFTMAX",
-        "softmax needs an exponential and a sum over each row, which no unit of the NPU has",
+        "no NPU unit computes the exponential and row sum of softmax",
         "functions of one value; sums with constant weights",
         "cut it off (--cut-output-tensors) where only the largest score counts: the order stays the same",
     ),
@@ -66,14 +66,14 @@ NO_RECIPE = _rule(
 )
 NOT_CODES = _rule(
     "CPU-FLOAT",
-    "the values are not 8-bit codes: the quantiser left this operator in float or wide integers",
+    "not int8: the quantiser left this operator in float or wide integers",
     "int8 or uint8 activations",
     "quantise the whole model to int8 (TFLite: full integer; ONNX: quantize_static, QDQ); see the coverage",
 )
 NO_WIDE_FORM = _rule(
     "CPU-WIDE",
-    "published programs compute this on bytes only: no table of functions and no form of the NPU takes 16 bits here",
-    "8-bit codes, or an operator that has a form for 16 bits",
+    "ST programs compute this on 8 bits only: no function table and no NPU alternative takes 16 bits here",
+    "int8, or an operator with an alternative for 16 bits",
     "quantise its input and output to 8 bits (the conversions run on the NPU), or leave it where it is small",
     _SEEN,
 )
@@ -100,27 +100,27 @@ POOL_WINDOW = _rule(
     "use smaller windows",
 )
 POOL_LINES = _rule(
-    "POOL-LINE", "the lines of the picture are too long for POOL", "line memory", "pool in two dimensions"
+    "POOL-LINE", "the image lines are too long for POOL", "line memory", "pool in two dimensions"
 )
-POOL_PICTURE = _rule("POOL-PICTURE", "the picture is too large for POOL", "picture registers", "pad or tile it")
-POOL_SHAPE = _rule("POOL-SHAPE", "pooling works on one picture", "batch 1, channels last", "fix the batch to 1")
+POOL_PICTURE = _rule("POOL-PICTURE", "the image is too large for POOL", "image registers", "pad or tile it")
+POOL_SHAPE = _rule("POOL-SHAPE", "pooling works on one image", "batch 1, channels last", "fix the batch to 1")
 POOL_DILATION = _rule("POOL-DILATION", "POOL has no dilation", "dilation 1", "dilation 1")
 POOL_AXES = _rule("POOL-AXES", "a maximum over these axes is not a window", "height and width", "move the axes")
 PICTURE = _rule("PICTURE", "the data does not lie as lines of pixels", "lines of pixels", "copy it first")
 RASTER = _rule(
     "RASTER",
-    "no engine of a public network walks this many lines, pixels or elements",
-    "rasters in public networks",
-    "a smaller picture",
+    "no stream engine of an ST program walks this many lines, pixels or elements",
+    "rasters in ST programs",
+    "a smaller image",
     _SEEN,
 )
 LAYOUT = _rule("LAYOUT", "channels come first", "channels last", "export with channels last")
 CONV_WEIGHTS = _rule(
     "CONV-WEIGHTS", "weights must be known at compile time", "constant 8-bit weights", "quantise the weights"
 )
-CONV_SHAPE = _rule("CONV-SHAPE", "a convolver takes one picture", "1 x height x width x channels", "use batch 1")
+CONV_SHAPE = _rule("CONV-SHAPE", "a convolver takes one image", "1 x height x width x channels", "use batch 1")
 CONV_BIAS = _rule("CONV-BIAS", "the bias must be known at compile time", "a constant", "add it as a layer")
-CONV_LINES = _rule("CONV-LINES", "the parts of the picture overlap in memory", "separate lines", "an even width")
+CONV_LINES = _rule("CONV-LINES", "the parts of the image overlap in memory", "separate lines", "an even width")
 CONV_PADDING = _rule("CONV-PADDING", "some outputs see padding only", "one input pixel each", "less padding")
 CONV_PHASES = _rule(
     "CONV-PHASES",
@@ -136,27 +136,27 @@ CONV_ROWS = _rule(
 )
 CONV_MODE = _rule(
     "CONV-MODE",
-    "no public network uses such a setting of the convolver, so nobody knows whether it works",
-    "settings in public networks",
+    "no ST program uses this setting of the convolver",
+    "settings in ST programs",
     "another padding or kernel size",
     _SEEN,
 )
 SUM_ROOM = _rule(
     "SUM-ROOM",
-    "inputs that are to be expected would take sums beyond the bits in which units hand them on",
+    "expected inputs would overflow the accumulator",
     "24 bits inside and between units, 16 from pass to pass",
     "fewer inputs a sum: cut the layer in two and add the results",
 )
 COARSE = _rule(
     "COARSE",
-    "the roundings of the NPU would take the layer too far from exact arithmetic",
-    "2 codes, or what --allow-coarse says",
-    "check the scales of the layer and of its channels, or accept it with --allow-coarse CODES",
+    "the NPU's rounding would exceed the allowed error",
+    "2 LSB, or what --allow-coarse says",
+    "check the scales of the layer and of its channels, or accept it with --allow-coarse LSB",
 )
 PRODUCT_UNPROVEN = _rule(
     "PRODUCT-UNPROVEN",
     "a product of two activations is a convolution whose kernels are read from RAM",
-    "kernels in flash, as in all but three units of published programs",
+    "kernels in flash, as in all but three units of ST programs",
     "try --schedule-with attention on a board",
     _SEEN,
 )
@@ -184,9 +184,9 @@ MOVE_SCATTERED = _rule(
 MOVE_TYPES = _rule("MOVE-TYPES", "a move between number formats", "int8 to int8", "quantise both to int8")
 MOVE_CONSTANT = _rule("MOVE-CONSTANT", "a constant part that is not int8", "int8", "fold the constant")
 PAD_TYPE = _rule("PAD-TYPE", "a border of another number format", "int8", "pad after the quantisation")
-MEAN = _rule("MEAN", "no form of the NPU computes a mean over these windows", "fixed windows", "smaller windows")
+MEAN = _rule("MEAN", "the NPU has no alternative for a mean over these windows", "fixed windows", "smaller windows")
 MEAN_STEEP = _rule(
-    "MEAN-STEEP", "one step of the mean is worth several output codes", "codes per step", "a coarser output scale"
+    "MEAN-STEEP", "one step of the mean is worth several output LSB", "LSB per step", "a coarser output scale"
 )
 SCALES = _rule("SCALES", "the scales of input and output differ beyond 16 bits", "16 bits", "check the scales")
 BROADCAST = _rule(
@@ -206,7 +206,7 @@ DIV_RECIPROCAL = _rule(
     "add a constant to the divisor so that it cannot be zero, or scale the output to its range",
 )
 MUL_CONSTANT = _rule(
-    "MUL-CONSTANT", "the constant factor loses too much in 8 bits", "codes of error", "quantise the constant"
+    "MUL-CONSTANT", "the constant factor loses too much in 8 bits", "LSB of error", "quantise the constant"
 )
 PRELU_SLOPES = _rule("PRELU-SLOPES", "slopes must be constants per channel", "per channel", "LeakyReLU")
 RESIZE_LINEAR = _rule(
@@ -218,28 +218,28 @@ RESIZE_LINEAR = _rule(
 RESIZE_NEAREST = _rule(
     "RESIZE-NEAREST",
     "this resize does not repeat pixels evenly",
-    "one picture, pixels repeated",
+    "one image, pixels repeated",
     "an integer scale",
 )
 TABLE_ERROR = _rule(
-    "TABLE-ERROR", "pieces of parabolas do not come close enough to the function", "2 codes", "a smoother function"
+    "TABLE-ERROR", "pieces of parabolas do not come close enough to the function", "2 LSB", "a smoother function"
 )
 WIDE_CODES = _rule(
     "WIDE-CODES",
-    "codes of 16 bits that are not symmetric, with one scale, beside 8-bit weights",
+    "int16 values that are not symmetric, with one scale, beside 8-bit weights",
     "int16, one scale per tensor, zero point 0",
     "quantise it symmetrically, as TFLite's 16x8 does",
 )
 WIDE_SUMS = _rule(
     "WIDE-SUMS",
     "sums of high or of low bytes leave 16 bits long before the result does",
-    "8 times the codes of the output",
+    "8 times the output range",
     "a larger scale of the output",
 )
 WIDE_CLIP = _rule(
     "WIDE-CLIP",
     "no published unit clips 16 bits, and saturation reaches these limits in even steps only",
-    "limits an even number of codes from the ends of 16 bits, or below 32,768",
+    "limits an even number of LSB from the ends of 16 bits, or below 32,768",
     "a scale with which the clip is an end of the range",
 )
 WIDE_SHAPES = _rule(
@@ -252,7 +252,7 @@ WIDE_POOLS = _rule(
     "WIDE-POOLS",
     "POOL takes bytes; 16 bits are pooled place by place, which these windows do not allow",
     "up to 9 places, no padding",
-    "pad before with a layer of its own, or pool 8-bit codes",
+    "pad before with a layer of its own, or pool int8",
 )
 WIDE_LEAKY = _rule(
     "WIDE-LEAKY",

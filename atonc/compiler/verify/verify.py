@@ -329,8 +329,8 @@ class VerifyReport:
         if least is None:
             return "no input saturates a sum"
         if least.room < 1:
-            return f"sums of {least.node} reach {1 / least.room:.2g} times their room, where codes end anyway"
-        return f"sums use at most 1/{least.room:.3g} of their room ({least.node})"
+            return f"sums of {least.node} reach {1 / least.room:.2g}x the accumulator range, where results saturate"
+        return f"accumulator headroom {least.room:.3g}x ({least.node})"
 
     @property
     def as_vendor(self) -> int:

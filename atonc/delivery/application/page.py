@@ -77,7 +77,7 @@ def _order(found: ApplicationPlan) -> Iterator[str]:
 
 
 def _when(one: AppNetwork, application: Application) -> str:
-    rate = f"{one.per_second:g} times a second"
+    rate = "once a second" if one.per_second == 1 else f"{one.per_second:g} times a second"
     if not one.after:
         return rate
     seldom = one.per_second < application.network(one.after).per_second

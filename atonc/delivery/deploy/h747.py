@@ -112,7 +112,7 @@ def camera_for(width: int, height: int, aspect_ratio: str) -> Camera:
             shown = "HEIGHT" if aspect_ratio == "crop" else "WIDTH"
             return Camera(f"CAMERA_R{wide}x{high}", f"{name}_RES_{shown}", f"{name}_RES_HEIGHT", room)
     raise UnsupportedError(
-        f"a picture of {width}x{height} with aspect ratio {aspect_ratio!r} exceeds VGA",
+        f"an image of {width}x{height} with aspect ratio {aspect_ratio!r} exceeds VGA",
         rule="the camera gives at most 640x480",
         remedy="use a model with a smaller input, or another aspect ratio",
     )
@@ -171,7 +171,7 @@ def patched(
     """The three files as they should be; nothing is written. `picture` is height, width, channels."""
     height, width, channels = picture
     if channels not in (1, 3):
-        raise UnsupportedError(f"the network takes {channels} channels", rule="the camera gives grey or RGB pictures")
+        raise UnsupportedError(f"the network takes {channels} channels", rule="the camera gives grey or RGB images")
     camera = camera_for(width, height, aspect_ratio)
     known = [int(n) for n in re.findall(rb"define[ \t]+AI_ACTIVATION_(\d+)_SIZE_BYTES\b", files[INTERFACE_H])]
     if known and max(known) < len(pools):

@@ -123,7 +123,7 @@ def _network_step(deployment: Deployment, dry_run: bool) -> StepResult:
 
 def _folder_of_the_other_tool(deployment: Deployment) -> Path:
     if deployment.wishes.network is None:
-        rule = "networks for the processor of the STM32H7 are compiled by ST's tool"
+        rule = "networks for the CPU of the STM32H7 are compiled by ST's tool"
         remedy = "run stedgeai generate, and give its output folder with --network"
         raise InputError("no compiled network given", rule=rule, remedy=remedy)
     return deployment.wishes.network

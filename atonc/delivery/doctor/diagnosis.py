@@ -188,7 +188,7 @@ def _board(name: str) -> DoctorItem:
     try:
         found = find_board(name)
     except AtoncError as error:
-        return DoctorItem(f"board {name[:60]}", DoctorState.BROKEN, remedy=str(error))
+        return DoctorItem(f"board {name[:60]}", DoctorState.BROKEN, remedy=error.one_line)
     return DoctorItem(f"board {found.name}", DoctorState.FOUND, found.title, where=found.file)
 
 

@@ -93,7 +93,7 @@ def _edge(given: LayoutNetwork, what: str, index: int, info: Info) -> Words:
 def _refuses(given: LayoutNetwork) -> Iterator[LayoutRefusal]:
     driver = "embassy's driver runs programs of the epoch controller, and nothing else"
     if not given.network.epoch_controller:
-        yield LayoutRefusal("epochs are started by the processor", driver, "leave --no-epoch-controller out")
+        yield LayoutRefusal("epochs are started by the CPU", driver, "leave --no-epoch-controller out")
     yield from ways.refuse_cpu_layers(given, driver)
     yield from ways.refuse_movable(given, "programs of the crate are linked as they are, with every address in them")
     yield from ways.refuse_ram_constants(given, "the crate puts weights into flash, and nobody copies them from there")

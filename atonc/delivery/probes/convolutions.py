@@ -132,7 +132,7 @@ CONVOLUTIONS = (
     Probe(
         "control-conv-3x3",
         "a 3x3 convolution with a pad of 1, kernels read from the NPU's RAM",
-        "the convolution is in hundreds of published programs; kernels come from flash in nearly all of them, from the "
+        "the convolution is in hundreds of ST programs; kernels come from flash in nearly all of them, from the "
         "NPU's RAM in 15 of one owner (control-conv-3x3-flash asks the usual way)",
         partial(convolutions, Conv(12, 12, 4, 4, 3, ONE, PLAIN)),
     ),
@@ -160,7 +160,7 @@ CONVOLUTIONS = (
     Probe(
         "conv-3x3-width-300",
         "a 3x3 convolution over lines of 300 pixels and 900 values",
-        "published with up to 224 pixels in this form, with up to 640 pixels and 1,024 values in others",
+        "published with up to 224 pixels in this configuration, with up to 640 pixels and 1,024 values in others",
         partial(convolutions, Conv(4, 300, 3, 4, 3, ONE, PLAIN)),
         "control-conv-3x3",
         argument="S3",
@@ -331,7 +331,7 @@ _MEMORIES = (
 )
 _FORMS = (("conv-3x3", "a 3x3 convolution", _WINDOWS), ("deep-1x1", "a deep 1x1 convolution", _POINTS))
 _KNOWN_KERNELS = {
-    "flash": "as nearly all published programs have it",
+    "flash": "as nearly all ST programs have it",
     "npu-ram": "15 units of as many programs of one owner",
     "cpu-ram": "6 units of two programs of one owner",
     "hyperram": "never published",

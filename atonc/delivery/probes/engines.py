@@ -73,7 +73,7 @@ def _beside() -> ProbeEpochs:
 _ALONE = "published twice, else writers of one epoch have areas of their own; single writers fill pixels by slices"
 
 ENGINES = (
-    Probe("control-raster", "a copy into a picture with gaps, one frame", "published", _raster),
+    Probe("control-raster", "a copy into an image with gaps, one frame", "published", _raster),
     Probe(
         "writer-repeat-1",
         "the same with FRAME_RPT = 1",
@@ -91,7 +91,7 @@ ENGINES = (
     Probe(
         "writers-share-word",
         "two writers of one epoch, 4 bytes of every 8-byte word each",
-        "five pairs of writers in three published programs; the compiler avoids it",
+        "five pairs of writers in three ST programs; the compiler avoids it",
         partial(_interleaved, 4, 8),
         "control-raster",
     ),

@@ -109,7 +109,7 @@ ARITH = (
     Probe(
         "sum-16-bit-to-16-bit-shift-14",
         "a weighted sum of two streams of 16 bits, as a stream of 16 bits, with a result shift of 14",
-        "published with a shift of 0 in this form, and of 18 to 20 to codes",
+        "published with a shift of 0 in this configuration, and of 18 to 20 to int8",
         partial(_sum, 14, out_bytes=2),
         "control-affine",
         argument="S6",
@@ -118,7 +118,7 @@ ARITH = (
         Probe(
             f"sum-16-bit-shift-{shift}",
             f"a weighted sum of two streams of 16 bits with a result shift of {shift}",
-            "published with 18 to 20 in this form, with up to 26 for streams of 8 bits",
+            "published with 18 to 20 in this configuration, with up to 26 for streams of 8 bits",
             partial(_sum, shift),
             "control-affine",
             argument=argument,
@@ -128,7 +128,7 @@ ARITH = (
     Probe(
         "sum-16-bit-term-shifts",
         "a weighted sum of two streams of 16 bits whose terms are shifted by 7, 5 and 9 first",
-        "published with other shifts in this form",
+        "published with other shifts in this configuration",
         partial(_sum, 16, (7, 5, 9)),
         "control-affine",
     ),
@@ -149,7 +149,7 @@ ARITH = (
     Probe(
         "kept-table",
         "the same, but the second use of the table relies on what the first one loaded",
-        "no published program does",
+        "no ST program does",
         partial(_tables, True),
         "control-table",
     ),

@@ -288,7 +288,7 @@ def _header(image: Image) -> Iterator[Check]:
     flags = image.flags
     known = (flags.major, flags.minor) == (fmt.MAJOR, fmt.MINOR)
     yield Check("format", known, f"version {flags.major}.{flags.minor}")
-    yield Check("processor", flags.cpu in fmt.CPUS, fmt.CPUS.get(flags.cpu, f"part {flags.cpu:#05x}"))
+    yield Check("CPU", flags.cpu in fmt.CPUS, fmt.CPUS.get(flags.cpu, f"part {flags.cpu:#05x}"))
     yield Check("float ABI", flags.float_abi == 2, fmt.FLOAT_ABIS.get(flags.float_abi, str(flags.float_abi)))
     bad = [name for name, value in image.entries.items() if name != "ctx" and not _is_code(image, value)]
     yield Check("entry points", not bad, f"outside the code: {', '.join(bad)}" if bad else "all in the code")

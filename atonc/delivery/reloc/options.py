@@ -14,11 +14,11 @@ class RelocOptions:
     """Arguments of `atonc.relocate`; flags of the command line with their help; rows of the reference."""
 
     name: str = option("", "-n --name", IMAGE, "of the network and of the image (default: as the C file)")
-    secure: bool = option(True, "--no-secure", IMAGE, "for the non-secure state of the processor")
+    secure: bool = option(True, "--no-secure", IMAGE, "for the non-secure state of the CPU")
     split: bool = option(False, "--split", IMAGE, "parameters in a file of their own")
     blobs_in_params: bool = option(False, "--ecblob-in-params", IMAGE, "programs of the NPU beside the parameters")
     cleans: bool = option(
-        False, "--clean-cache", IMAGE, "it cleans the processor's cache over itself: for loaders of files that do not"
+        False, "--clean-cache", IMAGE, "it cleans the CPU's cache over itself: for loaders of files that do not"
     )
     debug_info: bool = option(True, "--no-dbg-info", IMAGE, "for firmware without LL_ATON_EB_DBG_INFO")
     cpu: str = option(

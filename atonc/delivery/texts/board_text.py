@@ -109,7 +109,7 @@ def checked(found: Checked, verbose: bool = False) -> Document:
         word = "note" if finding.note else "OVERLAP"
         said.append(
             f"{word}: {finding.first} and {finding.second} share {finding.start:#010x} to {finding.end - 1:#010x} "
-            f"({finding.shared_bytes:,} bytes). What to do: {finding.fix}."
+            f"({finding.shared_bytes:,} bytes). Fix: {finding.fix}."
         )
     wrong = len(found.wrong)
     said_of = (count(wrong, "overlap"), Mark.ALARM) if wrong else ("no overlaps", Mark.GOOD)

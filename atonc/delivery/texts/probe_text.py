@@ -27,7 +27,7 @@ def listing(probes: Sequence[Probe]) -> Document:
     """All probes with their question."""
     out: list[str] = []
     for probe in probes:
-        out += [probe.name, f"  form: {probe.form}", f"  published: {probe.known}"]
+        out += [probe.name, f"  configuration: {probe.form}", f"  published: {probe.known}"]
         also = (("control", probe.control), ("argument", probe.argument), ("measures", probe.measures))
         out += [f"  {what}: {value}" for what, value in also if value]
     measuring = sum(bool(probe.measures) for probe in probes)
@@ -85,7 +85,7 @@ def _state_of_log(settled: Settled) -> Iterator[str]:
 
 def _rows(one: Outcome) -> Iterator[str]:
     yield f"{one.probe.name}: {_verdict(one)}"
-    yield f"  asked: {one.probe.form}"
+    yield f"  tested: {one.probe.form}"
     yield from (f"  {line}" for line in follows(one))
 
 
@@ -114,11 +114,11 @@ def follows(one: Outcome) -> list[str]:
     if one.refuted:
         found.append(f"refused from now on: {_named(one.refuted)}")
         known = any(grade_feature(feature).grade.rank < Grade.COMPOSED.rank for feature in one.refuted)
-        found += ["published programs have it: send the log to the project"] * known
+        found += ["ST programs have it: send the log to the project"] * known
     if one.distrusted:
         found.append(f"disproved: {', '.join(sorted(one.distrusted))}; nothing may rest on it")
     if one.supported:
-        found.append(f"confirmed by a probe: {', '.join(sorted(one.supported))}; other forms by it stay composed")
+        found.append(f"confirmed by a probe: {', '.join(sorted(one.supported))}; new combinations by it stay new")
     if one.constant:
         name, value = one.constant
         found.append(f"{name} = {value:.4g} ({stm32n6().constant(name):g} so far)")
@@ -128,7 +128,7 @@ def follows(one: Outcome) -> list[str]:
         found.append(f"not taken: {one.refused}")
     if not found and one.reply is not None and one.reply.verdict != PASS:
         return ["nothing of it is new, so nothing can be refused: send the log to the project"]
-    return found or ["published programs show it already: nothing changes"]
+    return found or ["ST programs show it already: nothing changes"]
 
 
 def _rate(probe: Probe, found: float) -> str:
@@ -149,7 +149,7 @@ def _summary(settled: Settled, file: Path) -> list[SummaryRow | None]:
     new = [f"{name}: {value:g} instead of {stm32n6().constant(name):g}" for name, value in found.constants]
     arguments = (("disproved", found.distrusted, Mark.ALARM), ("supported", found.supported, Mark.GOOD))
     return [
-        SummaryRow("forms", f"{len(found.confirmed)} confirmed, {len(found.refuted)} refuted"),
+        SummaryRow("tested", f"{len(found.confirmed)} confirmed, {len(found.refuted)} refuted"),
         *(SummaryRow(w, f"arguments {', '.join(sorted(names))}", m) for w, names, m in arguments if names),
         _four_bits(found.four_bits),
         SummaryRow("constants", f"{'; '.join(new)} (at the usual clocks)") if new else None,

@@ -24,7 +24,7 @@ BLOCKS = (
 def checked(recording: Recording, wrong: Sequence[Fault], missing: Sequence[Fault]) -> Document:
     blocks: list[Block] = list(_told(recording)) if recording.milliseconds else []
     for what, faults in (("not true", wrong), ("to give it on", missing)):
-        blocks += [f"{what}: {one.seen}. Rule: {one.rule}. What to do: {one.remedy}." for one in faults]
+        blocks += [f"{what}: {one.seen}. Cause: {one.rule}. Fix: {one.remedy}." for one in faults]
     blocks += [] if wrong else ["hashes, shapes, clocks and times agree with each other"]
     told = {key: value for key, value in recording.manifest().items() if key not in ("format", "version")}
     data = {
@@ -73,7 +73,7 @@ def power(trace: PowerTrace, found: MeasuredEnergy, estimate: EnergyEstimate | N
     size = f"{len(trace.seconds):,} samples of {trace.what}, one every {1e6 * trace.step_s:.4g} us"
     said = [
         f"{size}; {count(len(found.windows), 'inference')} by {found.found_by}",
-        f"measured  : {amount(found.uj)} +- {amount(found.within_uj)} an inference, {found.milliseconds:.3f} ms, "
+        f"measured  : {amount(found.uj)} +- {amount(found.within_uj)}/inference, {found.milliseconds:.3f} ms, "
         f"{found.milliwatts:.1f} mW",
     ]
     if estimate is not None:
@@ -92,7 +92,7 @@ def power(trace: PowerTrace, found: MeasuredEnergy, estimate: EnergyEstimate | N
 
 
 def _estimated(span: Between, found: MeasuredEnergy) -> str:
-    inside = "inside" if _holds(span, found) else "not inside"
+    inside = "within bounds" if _holds(span, found) else "not within bounds"
     return f"{amount(span.likely)}, {amount(span.low)} to {amount(span.high)}; the measured figure is {inside}"
 
 

@@ -161,7 +161,7 @@ def _summary(image: Image, found: Sequence[Check], files: Sequence[Path] = ()) -
 def _use_of(image: Image, file: str) -> str:
     cpu = fmt.CPUS.get(image.flags.cpu, "")
     if cpu.lower() != RelocOptions().cpu:
-        return f"a firmware for the {cpu or 'same processor'} loads it; the virtual board takes {RelocOptions().cpu}"
+        return f"a firmware for the {cpu or 'same CPU'} loads it; the virtual board takes {RelocOptions().cpu}"
     return f"atonc load-and-run {file}: on the virtual board"
 
 

@@ -28,7 +28,7 @@ BLOCKS = (
     Column[MeasuredBlock]("after", lambda one: one.after, "{:,}"),
     Column[MeasuredBlock]("NPU cycles", lambda one: one.npu_cycles, "{:,}"),
     Column[MeasuredBlock]("predicted", lambda one: one.predicted_cycles, "{:,}"),
-    Column[MeasuredBlock]("bound by", lambda one: one.bound_by, left=True),
+    Column[MeasuredBlock]("bottleneck", lambda one: one.bound_by, left=True),
 )
 
 

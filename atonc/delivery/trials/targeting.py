@@ -437,7 +437,7 @@ def look(model: Path, val_json: Path | None, output: Path | None) -> Looked:
         try:
             networks = list(_networks(folder)) if folder.is_dir() else []
         except AtoncError as error:
-            unreadable.append(f"{folder}: {error}")
+            unreadable.append(f"{folder}: {error.one_line}")
             continue
         found += networks
         empty += [] if networks else [str(folder)]

@@ -17,9 +17,9 @@ from typing import NoReturn
 from atonc.doors.verbs import stedgeai
 from atonc.doors.verbs.compiling import MODELS
 from atonc.doors.verbs.parser import Command, Parser, add_full_help, examples_text
-from atonc.doors.verbs.reply import give, note, print_document, report_error
+from atonc.doors.verbs.reply import give, note, print_document, report_error, show_error
 from atonc.doors.verbs.stedgeai import StRelease
-from atonc.insight.report.terminal import on_terminal, plain_streams, show
+from atonc.insight.report.terminal import on_terminal, plain_streams
 from atonc.machine.base.about import SENTENCE, __version__
 from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.errors import AtoncError, InputError, InternalError
@@ -104,8 +104,9 @@ def _nobody_reads() -> None:
 
 
 def _refused(error: AtoncError, words: Sequence[str], options: argparse.Namespace | None) -> int:
-    """One paragraph, and an object for tools."""
-    show((f"atonc: {error}", *error.details), sys.stderr)
+    """The lines of the error, and an object for tools."""
+    error.remedy = error.fix or f"see atonc {words[0] if words and words[0] in VERBS else 'VERB'} --help"
+    show_error(error)
     if "--json" in words:
         try:
             print_document("error", {"error": error.as_dict()})
@@ -117,7 +118,7 @@ def _refused(error: AtoncError, words: Sequence[str], options: argparse.Namespac
 
 
 def _mistake(error: Exception) -> InternalError:
-    """What a traceback would say, in one paragraph."""
+    """What a traceback would say, as an error."""
     import traceback
 
     if os.environ.get(TRACEBACK):

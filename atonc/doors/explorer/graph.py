@@ -59,11 +59,11 @@ def _node(layer: LayerView, givers: Mapping[str, str]) -> ExplorerNode:
         "cycles": f"{layer.cycles:,}" if layer.steps else "",
         "milliseconds": f"{layer.milliseconds:.4f}" if layer.steps else "",
         "multiplications": f"{layer.macs:,}" if layer.macs else "",
-        "bound by": ", ".join(f"{label} {100 * share:.0f} %" for label, share in layer.bound_by.items()),
+        "bottlenecks": ", ".join(f"{label} {100 * share:.0f} %" for label, share in layer.bound_by.items()),
         "chain": "; ".join(layer.chains),
         "modes": ", ".join(layer.modes),
     }
-    rules = [(one.rule.id, f"{one.seen}. What to do: {one.remedy}.") for one in layer.decisions]
+    rules = [(one.rule.id, f"{one.seen}. Fix: {one.remedy}.") for one in layer.decisions]
     return ExplorerNode(
         layer.name,
         layer.kind,

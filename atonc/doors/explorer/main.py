@@ -75,7 +75,7 @@ class Figures(NodeDataProvider):
         for name, title, text, icon in (
             ("cycles", "cycles", "Cycles that each layer takes, predicted", "timer"),
             ("memory", "live memory", "Bytes of activations that live while a layer runs", "memory"),
-            ("error", "error in codes", "Largest difference from exact arithmetic, on the emulator", "rule"),
+            ("error", "error in LSB", "Largest difference from exact arithmetic, on the emulator", "rule"),
         )
     ]
 

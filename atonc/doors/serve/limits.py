@@ -26,7 +26,7 @@ class JobLimits:
     `file_bytes` for one file that it writes."""
 
     seconds: float = option(
-        600.0, "--time-limit", LIMITS, "of a job, in processor time (default 600)", metavar="S", parse=positive
+        600.0, "--time-limit", LIMITS, "of a job, in CPU time (default 600)", metavar="S", parse=positive
     )
     memory_bytes: int = option(4 << 30, "--memory-limit", LIMITS, "of a job (default 4G)", metavar="BYTES", parse=size)
     file_bytes: int = 1 << 30

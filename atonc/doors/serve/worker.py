@@ -305,7 +305,7 @@ def _evaluated(found: Evaluation) -> dict[str, Any]:
     ]
     if found.yardstick:
         tiles.append([str(len(found.changed)), f"answers differ from those of the {found.yardstick} model"])
-    notes = [f"{count(found.samples, 'sample')}, metric {found.metric}; in brackets the 95 % interval", *found.notes]
+    notes = [f"{count(found.samples, 'sample')}, metric {found.metric}; 95 % CI in parentheses", *found.notes]
     return {"tiles": tiles[:6], "notes": notes[:MOST_NOTES]}
 
 

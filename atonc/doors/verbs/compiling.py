@@ -46,7 +46,7 @@ def alignment(text: str) -> int:
     if text not in ("1", "2", "4", "8", "16", "32"):
         raise InputError(
             f"an alignment of {text[:20]} bytes is not offered",
-            rule="inputs and outputs begin at multiples of 32 bytes, a line of the processor's cache",
+            rule="inputs and outputs begin at multiples of 32 bytes, a line of the CPU's cache",
             remedy="leave the option out, or supply the buffers yourself (--no-inputs-allocation)",
         )
     return int(text)
@@ -66,8 +66,9 @@ class ModelOptions:
         takes=Takes(choices=tuple(TYPES), local=True, rare=True),
     )  # fmt: skip
     target: str = option(
-        "stm32n6", "--target", MEMORY, "the only target", takes=Takes(choices=("stm32n6",), local=True, rare=True)
-    )
+        "stm32n6", "--target", MEMORY, "the only target", parse=str.lower,
+        takes=Takes(choices=("stm32n6",), local=True, rare=True),
+    )  # fmt: skip
     st_neural_art: str | None = option(
         None, "--st-neural-art", MEMORY, "ST's profile: a built-in name, a file, or both",
         metavar="[PROFILE@]FILE.json", takes=Takes(bare="default", local=True),
@@ -252,7 +253,7 @@ def _profile_notes(profile: Profile, options: argparse.Namespace) -> None:
     if profile.missing:
         note(f"options of the profile that have no effect here: {', '.join(profile.missing)}", options)
     if not profile.epoch_controller and not options.enable_epoch_controller:
-        note("the profile has no --enable-epoch-controller: the processor starts every epoch, which is slower", options)
+        note("the profile has no --enable-epoch-controller: the CPU starts every epoch, which is slower", options)
     if profile.unknown_keys:
         note(f"unknown keys in the profile are ignored: {', '.join(profile.unknown_keys)}", options)
 

@@ -119,7 +119,7 @@ _APP = (
         ),
         (
             "atonc app build app.toml -o build --max-load 60  # docs/several-networks.md",
-            "atonc app build detector.tflite reid.onnx -o build --try 5  # the short form",
+            "atonc app build detector.tflite reid.onnx -o build --try 5  # without a file",
         ),
         "Compiles the networks of an application so that they share RAM and flash, checks all files "
         "against each other and writes them: C of every network, app_networks.h with one table, one flash image.",

@@ -40,9 +40,9 @@ class ExplainOptions:
     )
     all: bool = option(False, "--all", PLAIN, "every layer with every reason, not the ten costliest")
     prices: bool = option(True, "--no-prices", PLAIN, "do not try the options that may help: faster")
-    search: bool = option(False, "--search", PLAIN, "which programs were built, and what each brought", takes=LOCAL)
+    search: bool = option(False, "--search", PLAIN, "programs that the search built, with the effect", takes=LOCAL)
     terms: bool = option(
-        False, "--terms", PLAIN, "what the words mean: epoch, feature, composed, ...; needs no model", takes=LOCAL
+        False, "--terms", PLAIN, "glossary: epoch, LSB, hardware confidence, ...; needs no model", takes=LOCAL
     )
     pager: bool = option(
         False, "--pager", PLAIN, "on a terminal, page by page with the program that PAGER names", takes=LOCAL
@@ -53,12 +53,12 @@ class ExplainOptions:
 class AccuracyOptions:
     """Whether losses are measured, and with what."""
 
-    accuracy: bool = option(False, "--accuracy", LOSSES, "every layer against float, what costs most, remedies")
+    accuracy: bool = option(False, "--accuracy", LOSSES, "every layer against float, what costs most, actions")
     float: Path | None = option(
         None, "--float", LOSSES, "the float model that it was made from", metavar="FILE", parse=Path, takes=LOCAL
     )
     input: tuple[Path, ...] = option(
-        (), "--input", LOSSES, "inputs by name in .npz, or .npy, .csv: real numbers, or codes as integers; else "
+        (), "--input", LOSSES, "inputs by name in .npz, or .npy, .csv: real or quantised values; else "
         "synthetic ones", metavar="FILE", parse=Path, takes=Takes(many=SEVERAL, local=True),
     )  # fmt: skip
     samples: int = option(0, "--samples", LOSSES, "at most this many (default all, or 2)", metavar="N", parse=int)
@@ -204,7 +204,7 @@ def _source_operators(options: argparse.Namespace) -> CommandReply:
 COMMANDS = (
     Command(
         "explain",
-        "why every layer runs where it runs, and what to do about it",
+        "why each layer runs where it does, and what to change",
         _explain,
         (model_options(), flags(ExplainOptions), flags(AccuracyOptions), SHOWN),
         (

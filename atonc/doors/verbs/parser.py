@@ -1,10 +1,11 @@
 """Commands, and the parser that every door uses: a command says what it is called, what it takes and who answers;
-errors are one paragraph, no option may be abbreviated, the usual help is short."""
+errors are short, no option may be abbreviated, the usual help is short."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import Field, replace
 from pathlib import Path
@@ -202,7 +203,11 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if text.startswith(EXAMPLES):
             return super()._fill_text(text, width, indent)
-        return argparse.HelpFormatter._fill_text(self, text, width, indent)
+        return "\n".join(indent + line for line in self._split_lines(text, width - len(indent)))
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        """Names of options stay whole."""
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
 
     def _get_help_string(self, action: argparse.Action) -> str:
         text = action.help or ""
@@ -223,7 +228,7 @@ def _is_flag(word: str, flag: str) -> bool:
 
 
 class Parser(argparse.ArgumentParser):
-    """Errors as one paragraph, like all others; no abbreviations, so that scripts go on working when options come."""
+    """Errors as all others are; no abbreviations, so that scripts go on working when options come."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(**{"formatter_class": Formatter, "allow_abbrev": False, **more})  # type: ignore[arg-type]

@@ -175,7 +175,7 @@ _KINDS = (
 COMMANDS = (
     Command(
         "probe",
-        "firmware that asks a board about forms that nobody has shown",
+        "firmware that tests on a board what no ST program shows",
         _probe,
         (
             arg(

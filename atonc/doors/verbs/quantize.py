@@ -101,7 +101,7 @@ def _int8_report(
     try:
         found = replace(examine_quantised(view.compiled, model, data, settings), model=network.model)
     except AtoncError as error:  # the figures of the outputs stand without it
-        return html_page(network), None, str(error)
+        return html_page(network), None, error.one_line
     return html_page(replace(network, accuracy=found)), found, ""
 
 
@@ -167,7 +167,7 @@ COMMANDS = (
             arg("model", title=MODEL, type=Path, metavar="MODEL", help="float .onnx, .tflite or .pt2"),
             arg(
                 "--data", title=DATA, type=Path, required=True, metavar="DIR|FILE.npz",
-                help="folder of pictures, or .npz with samples first",
+                help="folder of images, or .npz with samples first",
             ),
             arg(
                 "-o", "--output", title=OUTPUT, type=Path, metavar="OUT.onnx",

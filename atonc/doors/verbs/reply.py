@@ -19,12 +19,12 @@ from typing import Any
 from urllib.parse import quote
 
 from atonc.compiler.request.options import GATES
-from atonc.insight.report.document import Document, lines
+from atonc.insight.report.document import Document, Mark, Marked, lines
 from atonc.insight.report.terminal import show, show_paged
 from atonc.machine.base.about import __version__
 from atonc.machine.base.declare import Takes, option
 from atonc.machine.base.disk import write_file
-from atonc.machine.base.errors import CANNOT_JUDGE, AtoncError, InputError, plain
+from atonc.machine.base.errors import CANNOT_JUDGE, WIDTH, AtoncError, InputError, plain
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.progress import stage
 from atonc.machine.base.reasons import CheckResult
@@ -135,11 +135,25 @@ def report_error(options: argparse.Namespace | None, error: AtoncError) -> None:
     """What stops everything is a check that does not hold."""
     subject = Path(str(getattr(options, "positional", None) or getattr(options, "model", None) or error.where or "."))
     files = {name: getattr(options, name, None) for name in ("junit", "sarif")}
-    check = CheckResult(type(error).__name__, holds=False, says=str(error))
+    check = CheckResult(type(error).__name__, holds=False, says=error.one_line)
     try:
         report(argparse.Namespace(**files), "error", subject, [check])
-    except InputError as other:  # the file of the report may be what was wrong
-        print(f"atonc: {other}", file=sys.stderr)
+    except InputError as other:
+        if other.where != error.where:  # the file of the report may be what was wrong
+            show_error(other)
+
+
+def show_error(error: AtoncError) -> None:
+    """On standard error, never wider than the terminal or than lines that one can read."""
+    first, *rest = error.lines()
+    lines = (Marked(Mark.ALARM, "atonc:", after=f" {first}"), *map(_labelled, rest), *error.details)
+    show(lines, sys.stderr, WIDTH)
+
+
+def _labelled(line: str) -> Marked:
+    """The text of a cause or a fix stands in one column below its label."""
+    label, _, text = line.partition(": ")
+    return Marked.of((f"{label}: ", Mark.REMEDY if "fix" in label else Mark.DOUBT), (text, None), hang=len(label) + 2)
 
 
 def annotate(subject: Path, broken: Sequence[CheckResult]) -> None:

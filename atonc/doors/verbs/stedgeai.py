@@ -112,7 +112,7 @@ _OWN = {
     },
 }
 _CPU_ALONE = (
-    f"without {NPU} ST's tool makes code for the processor alone, so nothing runs on the NPU (--no-npu); "
+    f"without {NPU} ST's tool makes code for the CPU alone, so nothing runs on the NPU (--no-npu); "
     f"add {NPU} for the NPU"
 )
 _GENERIC = f"{TARGET} {GENERIC} names no chip: the code is for the Cortex-M55 of the STM32N6 alone (--no-npu)"

@@ -288,7 +288,7 @@ def _findings(measured: Measurement, costs: Sequence[Cost], bench: RemedyTrials 
         symptom = diagnose(measured, layer, part)
         tried: tuple[Remedy, ...] = ()
         if bench is not None and number < MENDED:
-            with progress.part(f"remedies of {measured.name_of(layer)}"):
+            with progress.part(f"actions for {measured.name_of(layer)}"):
                 tried = bench.try_all(layer, part)
         name, tensor = measured.name_of(layer), measured.names.get(layer.format.name, layer.format.name)
         own, whole = layer.own[part].db, from_ratio(cost)

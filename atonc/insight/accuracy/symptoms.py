@@ -126,8 +126,8 @@ def _activation(measured: Measurement, layer: MeasuredLayer) -> Symptom:
         words = f"channels of unlike size share one scale: largest values from {loud.min():.3g} to {loud.max():.3g}"
         return Symptom("shared-scale", f"{words}, one step is {layer.format.scale:.3g}")
     if is_wide:
-        return Symptom("sixteen-bits", f"even 65,536 codes are few for these values: {has}, {spans}")
-    return Symptom("eight-bits", f"256 codes are few for these values: {has}, {spans}")
+        return Symptom("sixteen-bits", f"even 65,536 levels are few for these values: {has}, {spans}")
+    return Symptom("eight-bits", f"256 levels are few for these values: {has}, {spans}")
 
 
 # ------------------------------------------------------------------------------------------------------------- weights
@@ -197,7 +197,7 @@ def _of_codes(weights: Tensor, layer: MeasuredLayer) -> Symptom:
 def _arithmetic(measured: Measurement, layer: MeasuredLayer) -> Symptom:
     names = [name for name, owner in measured.owners.items() if owner is layer]
     ops = [measured.canonical.producers[name] for name in names]
-    far = f"up to {layer.max_codes:.0f} codes from exact arithmetic"
+    far = f"up to {layer.max_codes:.0f} LSB from exact arithmetic"
     if layer.max_codes <= MANY_CODES * (WIDE_STEP if layer.format.dtype == "int16" else 1):
         return Symptom("rounding", f"the NPU rounds: {far}")
     if any(op.kind == "table" for op in ops):

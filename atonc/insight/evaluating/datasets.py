@@ -90,7 +90,7 @@ def read_picture(path: Path, size: tuple[int, int], channels: int, resize: str) 
             check_pixels(image, str(path))
             return _fitted(image.convert(_MODES[channels]), size, channels, resize)
     except DAMAGE as error:
-        raise InputError(f"cannot be read as a picture: {str(error)[:200]}", where=str(path)) from None
+        raise InputError(f"cannot be read as an image: {str(error)[:200]}", where=str(path)) from None
 
 
 def _fitted(image: Any, size: tuple[int, int], channels: int, resize: str) -> tuple[Array, Fit]:
@@ -153,14 +153,14 @@ def picture_folder(folder: Path) -> Dataset:
     if not folders:
         flat = [path for path in inside if is_picture_file(path)]
         _require_some(folder, flat)
-        return Dataset("pictures", tuple(DatasetEntry(path.name, path) for path in flat))
+        return Dataset("images", tuple(DatasetEntry(path.name, path) for path in flat))
     entries, empty = [], []
     for number, each in enumerate(folders):
         found = sorted(path for path in _listed(each) if is_picture_file(path))
         entries += [DatasetEntry(f"{each.name}/{path.name}", path, truth=number) for path in found]
         empty += [] if found else [each.name]
     _require_some(folder, entries)
-    notes = (f"no pictures in {', '.join(empty[:5])}",) if empty else ()
+    notes = (f"no images in {', '.join(empty[:5])}",) if empty else ()
     return Dataset("classes", tuple(entries), tuple(each.name for each in folders), notes)
 
 
@@ -172,9 +172,9 @@ def _masked(folder: Path) -> Dataset:
     missing = [path.name for path in pictures if path.stem not in masks]
     if missing:
         raise InputError(
-            f"{len(missing)} pictures have no mask, first {missing[0]}",
+            f"{len(missing)} images have no mask, first {missing[0]}",
             where=str(folder / MASKS),
-            remedy="a mask has the name of its picture",
+            remedy="a mask has the name of its image",
         )
     found = (DatasetEntry(path.name, path, truth={"mask": str(masks[path.stem])}) for path in pictures)
     return Dataset("masks", tuple(found))
@@ -191,10 +191,10 @@ def _listed(folder: Path) -> list[Path]:
 def _require_some(folder: Path, found: Sequence[Any]) -> None:
     if not found:
         raise InputError(
-            "holds no pictures",
+            "holds no images",
             where=str(folder),
-            rule=f"pictures end in {', '.join(SUFFIXES)}",
-            remedy="give a folder with a folder of pictures for each class",
+            rule=f"images end in {', '.join(SUFFIXES)}",
+            remedy="give a folder with a folder of images for each class",
         )
 
 
@@ -207,7 +207,7 @@ def _size(path: Path) -> tuple[int, int]:
     try:
         from PIL import Image
     except ImportError:
-        raise ToolError("reading pictures needs Pillow", remedy="pip install 'atonc[evaluate]'") from None
+        raise ToolError("reading images needs Pillow", remedy="pip install 'atonc[evaluate]'") from None
     data = read_file(path, MAX_BYTES)
     Image.MAX_IMAGE_PIXELS = None
     try:
@@ -218,9 +218,9 @@ def _size(path: Path) -> tuple[int, int]:
     except DAMAGE as error:
         said = "unknown or damaged" if "BytesIO" in str(error) else str(error)[:200]
         raise InputError(
-            f"cannot be read as a picture: {said}",
+            f"cannot be read as an image: {said}",
             where=str(path),
-            rule=f"pictures are {', '.join(FORMATS)}, whole",
+            rule=f"images are {', '.join(FORMATS)}, whole",
             remedy="mend it or take it away",
         ) from None
 
@@ -303,9 +303,9 @@ def coco_data(path: Path, images: Path | None) -> Dataset:
     classes = {c["id"]: str(c.get("name", c["id"])) for c in document["categories"]}
     pictures = {image["id"]: image for image in document["images"]}
     if not pictures:
-        raise InputError("names no pictures", where=str(path))
+        raise InputError("names no images", where=str(path))
     if len(pictures) != len(document["images"]):
-        raise InputError("two pictures have one id", where=str(path))
+        raise InputError("two images have one id", where=str(path))
     for annotation in document["annotations"]:
         _check(annotation, classes, pictures, path)
     folder = images or next((path.parent / n for n in _FOLDERS if (path.parent / n).is_dir()), path.parent)
@@ -313,9 +313,9 @@ def coco_data(path: Path, images: Path | None) -> Dataset:
     for key in sorted(pictures):
         file = folder / str(pictures[key]["file_name"])
         if not file.resolve().is_relative_to(folder.resolve()):
-            raise InputError(f"the picture {str(file)[:120]} is outside of its folder", where=str(path))
+            raise InputError(f"the image {str(file)[:120]} is outside of its folder", where=str(path))
         if not file.is_file():
-            raise InputError(f"there is no picture {file}", where=str(path), remedy="name the folder with --images")
+            raise InputError(f"there is no image {file}", where=str(path), remedy="name the folder with --images")
         entries.append(DatasetEntry(file.name, file, truth={"image": key}))
     return Dataset("coco", tuple(entries), tuple(classes[key] for key in sorted(classes)), coco=document)
 
@@ -331,7 +331,7 @@ def _document(path: Path) -> dict[str, Any]:
     if any(not isinstance(item, dict) or not isinstance(item.get("id"), int) for n in parts for item in found[n]):
         raise InputError("has entries without an id", where=str(path))
     if any(not isinstance(image.get("file_name"), str) for image in found["images"]):
-        raise InputError("has pictures without a file_name", where=str(path))
+        raise InputError("has images without a file_name", where=str(path))
     if not found["categories"]:
         raise InputError("has no categories", where=str(path), rule="labels need classes")
     if len(found["annotations"]) > 10 * MOST_SAMPLES:
@@ -346,7 +346,7 @@ def _check(one: Mapping[str, Any], classes: Mapping[int, str], pictures: Mapping
             f"its category {str(one.get('category_id'))[:20]} is not listed", where=where, rule="labels need classes"
         )
     if one.get("image_id") not in pictures:
-        raise InputError(f"its picture {str(one.get('image_id'))[:20]} is not listed", where=where)
+        raise InputError(f"its image {str(one.get('image_id'))[:20]} is not listed", where=where)
     box = one.get("bbox")
     if not isinstance(box, list) or len(box) != 4 or not all(isinstance(v, int | float) and v == v for v in box):
         raise InputError("its bbox is not x, y, width, height", where=where)
@@ -480,18 +480,18 @@ def _with_sizes(data: Dataset, inputs: Sequence[Tensor], options: EvaluateOption
     if len(inputs) != 1 or not is_picture(inputs[0].shape):
         shape = "x".join(map(str, inputs[0].shape))
         raise InputError(
-            f"pictures do not fit {len(inputs)} inputs, the first of shape {shape}",
+            f"images do not fit {len(inputs)} inputs, the first of shape {shape}",
             where=options.data,
             remedy="give the data as .npz",
         )
     sizes = []
     for number, entry in enumerate(data.entries):
-        stage("looking at the pictures", number, len(data.entries))
+        stage("looking at the images", number, len(data.entries))
         sizes.append(_size(entry.file))
     entries = tuple(replace(e, size=size) for e, size in zip(data.entries, sizes, strict=True))
     notes = data.notes
     if len(set(sizes)) > 1:
         small, large = min(sizes), max(sizes)
-        words = f"pictures of {len(set(sizes))} sizes, from {small[0]}x{small[1]} to {large[0]}x{large[1]}"
+        words = f"images of {len(set(sizes))} sizes, from {small[0]}x{small[1]} to {large[0]}x{large[1]}"
         notes = (*notes, f"{words}, all resized to the input ({options.resize})")
     return replace(data, entries=entries, notes=notes)

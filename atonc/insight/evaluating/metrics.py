@@ -535,7 +535,7 @@ class Keypoints(Metric):
             seen = people.get(entry.truth["image"], [])
             found += [max((similarity(points, person) for _, points in record), default=0.0) for person in seen]
         if not found:
-            raise InputError("no person with visible points in these pictures")
+            raise InputError("no person with visible points in these images")
         return [mean_figure("OKS", np.array(found))]
 
     def same(self, one: Any, other: Any) -> bool:

@@ -25,19 +25,19 @@ class EvaluateOptions:
         "",
         "--data",
         DATA,
-        "a folder with a folder of pictures for each class; a COCO .json; .npz; .csv; or module:function, a generator",
+        "a folder with a folder of images for each class; a COCO .json; .npz; .csv; or module:function, a generator",
         metavar="DATA",
         takes=LOCAL,
     )
     images: str = option(
-        "", "--images", DATA, "the folder of the pictures that a COCO file names", metavar="DIR", takes=LOCAL
+        "", "--images", DATA, "the folder of the images that a COCO file names", metavar="DIR", takes=LOCAL
     )
     limit: int = option(0, "--limit", DATA, "only this many samples, evenly spread; 0: all", metavar="N", parse=whole)
     resize: str = option(
         "stretch",
         "--resize",
         DATA,
-        "how pictures become as large as the input",
+        "how images become as large as the input",
         takes=Takes(choices=("stretch", "letterbox", "crop")),
     )
     normalise: str = option(

@@ -454,7 +454,7 @@ def _limits(a: NetworkView, b: NetworkView) -> Iterator[tuple[str, float, float,
     if a.limit is not None and b.limit is not None:
         yield "attainable minimum", a.limit.practical, b.limit.practical, "cycles"
         yield "x attainable minimum", a.limit.times_practical, b.limit.times_practical, TIMES
-        yield "x absolute minimum", a.limit.times_absolute, b.limit.times_absolute, TIMES
+        yield "x theoretical minimum", a.limit.times_absolute, b.limit.times_absolute, TIMES
 
 
 def _energy(a: NetworkView, b: NetworkView) -> Iterator[tuple[str, float, float, str]]:
@@ -471,7 +471,7 @@ def compare(a: NetworkView, b: NetworkView, outputs: tuple[OutputAgreement, ...]
             ("cycles", a.cycles, b.cycles, ""),
             *_energy(a, b),
             *_limits(a, b),
-            ("cycles by ST's estimate", a.st_cycles, b.st_cycles, ""),
+            ("ST's cycle estimate", a.st_cycles, b.st_cycles, ""),
             ("epochs", len(a.steps), len(b.steps), ""),
             ("epochs on the NPU", a.count(NPU), b.count(NPU), ""),
             ("epochs on the CPU", a.count(CPU) + a.count(HYBRID), b.count(CPU) + b.count(HYBRID), ""),

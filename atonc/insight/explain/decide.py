@@ -31,7 +31,7 @@ SEVERAL = (rules.TRANSPOSED, rules.GROUPS, rules.STAGES, rules.PIECES, rules.RES
 _HELPERS = {
     Purpose.FEATURES: (rules.EXTRA_STEPS, "subtract the zero point"),
     Purpose.PADDING: (rules.PADDED, "write a padded copy"),
-    Purpose.BORDER: (rules.BORDERED, "write a copy as code + 128 or with the zero point around it"),
+    Purpose.BORDER: (rules.BORDERED, "write a copy as value + 128 or with the zero point around it"),
     Purpose.CONSTANTS: (rules.FAR_SUMS, "copy some channels, with a constant one beside them"),
     Purpose.KERNELS: (rules.PACKED, "pack the factors"),
     Purpose.PART: (rules.PARTIAL, "compute or add parts"),
@@ -187,7 +187,7 @@ def _of_weights(
         if Purpose.FEATURES in purposes:
             how = "an epoch before subtracts it"
         elif Purpose.BORDER in purposes:
-            how = "it lies around a copy of the picture, so the bias makes up for it"
+            how = "it lies around a copy of the image, so the bias makes up for it"
         elif source.name in shifted:
             how = "it is stored shifted by 128"
         seen = f"zero point {zero} at the input, avoided here: {how}. ST's compiler subtracts it in the unit"
@@ -247,7 +247,7 @@ def of_stripes(op: str, mapped: Mapped) -> Iterator[Decision]:
     for stripe in mapped.stripes:
         if op in stripe.ops:
             first, last = stripe.ops[0], stripe.ops[-1]
-            seen = f"{stripe.bands} bands of rows, {len(stripe.ops)} layers in turn, {first} to {last}"
+            seen = f"{stripe.bands} row tiles, {len(stripe.ops)} layers in turn, {first} to {last}"
             yield decision(rules.STRIPED, seen)
     if op in mapped.unstriped:
         yield decision(rules.UNSTRIPED, mapped.unstriped[op].seen)
@@ -316,7 +316,7 @@ def _limits(machine: Machine) -> dict[str, str]:
 
 def _programming(machine: Machine) -> dict[str, str]:
     by_word, behind = machine.timing.cpu_before_word, machine.timing.cpu_after_constant
-    said = f"{by_word:g} CPU cycles per word of the program, and {behind:g} or more behind the epoch"
+    said = f"{by_word:g} CPU cycles per word of the command stream, and {behind:g} or more behind the epoch"
     return {rules.BOUNDS["programming"].id: said}
 
 

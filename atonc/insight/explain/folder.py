@@ -437,7 +437,7 @@ def _info_layers(
             found: dict[str, Decision] = {}
             for part in parts:
                 rule = vendor.rule_of_kind(part)
-                found.setdefault(rule.id, decide.decision(rule, f"{part} on the processor"))
+                found.setdefault(rule.id, decide.decision(rule, f"{part} on the CPU"))
             yield from found.values()
         yield from _spilled([name for name in touched if name in outside])
 

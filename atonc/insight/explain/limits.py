@@ -104,7 +104,7 @@ class NetworkLimit:
         }
 
     def __str__(self) -> str:
-        return f"{self.times_practical:.2f} times the practical bound, {self.times_absolute:.2f} times the absolute"
+        return f"{self.times_practical:.2f}x attainable minimum, {self.times_absolute:.2f}x theoretical minimum"
 
 
 def limit_of(work: LayerWork, machine: Machine, programmed_by: str) -> LayerLimit:

@@ -1,4 +1,4 @@
-"""Why a layer runs as it does: what bounds it, and which slower form it was given for which property of the model."""
+"""Why a layer runs as it does: its bottleneck, and which slower form it was given for which property of the model."""
 
 from __future__ import annotations
 
@@ -21,105 +21,105 @@ def _rule(id: str, sentence: str, remedy: str, limit: str, evidence: Evidence = 
 BOUNDS = {
     "feature": _rule(
         "BOUND-FEATURE",
-        "the features enter the convolvers one word per cycle, and this takes longest",
+        "conv input bandwidth: input activations enter the convolvers one word per cycle",
         "fewer input channels or pixels; more output channels cost nothing until the output port is as busy",
         "1 feature word per cycle and convolver (3 bytes in deep 1x1 mode)",
     ),
     "read": _rule(
         "BOUND-READ",
-        "an engine reads the data one element per cycle, and this takes longest",
+        "read bandwidth: a stream engine reads one element per cycle",
         "fewer values: drop the layer, or do it where the tensor is smaller",
         "1 element per cycle and engine; short pieces that lie apart cost more",
     ),
     "output": _rule(
         "BOUND-OUTPUT",
-        "the results leave the last unit one element per cycle, and this takes longest",
+        "output bandwidth: results leave the last unit one element per cycle",
         "fewer output channels or pixels; a stride instead of a later pooling",
         "1 element per cycle",
     ),
     "weights": _rule(
         "BOUND-WEIGHTS",
-        "every weight is used for only a few output pixels, so the kernel port is the bottleneck: one word per cycle",
+        "conv weight bandwidth: each weight is used for few output pixels; the kernel port takes one word per cycle",
         "let weights serve more pixels (several time steps or windows in one inference), or make the layer smaller",
         "1 kernel word per cycle: about 1 MAC per cycle and kernel byte when a weight is used once",
     ),
     "products": _rule(
         "BOUND-PRODUCTS",
-        "the multipliers of a convolver are all busy, and this takes longest",
+        "compute: all multipliers of a convolver are busy",
         "features of one byte (a zero point that needs no subtraction) are multiplied twice as fast as wider ones",
         "72 multiplications per cycle and convolver; 36 in 16x8 SIMD",
     ),
     "compute": _rule(
         "BOUND-COMPUTE",
-        "an elementwise unit takes one element per cycle, and this takes longest",
+        "elementwise throughput: one element per cycle and unit",
         "fuse the operation into the layer before (ReLU, clip and scaling cost nothing there)",
         "1 element per cycle and unit",
     ),
     "convolvers": _rule(
         "BOUND-CONVOLVERS",
-        "ST's compiler estimates that the convolvers take longest, and does not say at which of their ports",
-        "look at a folder that also holds the C file: there the port that is busy longest is known",
+        "ST's compiler estimates that the convolvers are the bottleneck, without saying which port",
+        "explain a folder that also holds the C file: then the port is known",
         "1 word per cycle at every port of a convolver",
     ),
     "bank": _rule(
         "BOUND-BANK",
-        "one memory bank serves all streams of the epoch, and it is the busiest",
+        "memory bank bandwidth: one bank serves all streams of the epoch",
         "fewer bytes at once: a smaller tensor, or --mpool with more banks of NPU RAM than the layer has streams",
         "one 8-byte beat per 1.11 cycles (read) or 1.17 (write) on an NPU RAM, per 2.5 on a CPU RAM",
     ),
     "bus": _rule(
         "BOUND-BUS",
-        "one of the two interfaces between stream engines and bus carries more than it moves in the meantime",
+        "bus bandwidth: one of the two interfaces between stream engines and bus is saturated",
         "fewer bytes at once: a smaller tensor, or channels in multiples of eight, so that a beat carries more of them",
         "one 8-byte beat each way per 1.11 cycles on each of two interfaces of five engines",
     ),
     "flash": _rule(
         "BOUND-FLASH",
-        "weights come from flash more slowly than the convolvers use them",
+        "flash bandwidth: weights arrive more slowly than the convolvers use them",
         "keep the weights in RAM (--resident), use a faster flash setting (--flash-mbps), or fewer weights",
         "400 MB/s on the discovery kit: 2.5 cycles per byte",
     ),
     "hyperram": _rule(
         "BOUND-HYPERRAM",
-        "data in external RAM moves more slowly than the units work",
+        "external RAM bandwidth: data moves more slowly than the units work",
         "make the activations fit on the chip: smaller input, uint8 instead of float edges, --prefer memory",
         "400 MB/s assumed, never measured: 2.5 cycles per byte",
     ),
     "programming": _rule(
         "BOUND-PROGRAMMING",
-        "the epoch is so short that writing its registers takes longest",
+        "NPU setup: the epoch is so short that writing its registers dominates",
         "merge small layers: fewer, wider ones cost less than many small ones",
-        "7 cycles per word of the program",
+        "7 cycles per word of the command stream",
     ),
     "cpu": _rule(
         "BOUND-CPU",
-        "the processor computes this layer while the NPU waits",
+        "the CPU computes this layer while the NPU waits",
         "",
         "800 MHz",
     ),
     "fixed": _rule(
         "BOUND-FIXED",
-        "starting and ending the epoch takes longer than its work",
+        "epoch overhead: starting and ending the epoch takes longer than its work",
         "merge small layers",
         "950 cycles per epoch",
     ),
 }
 
-BOUND_IN_SHORT = {  # the same for a column
-    "feature": "input values enter the convolvers",
-    "read": "an engine reads data",
-    "output": "results leave the last unit",
-    "weights": "kernels enter the convolvers",
-    "products": "all multipliers are busy",
-    "compute": "elementwise units are busy",
-    "convolvers": "convolvers are busy",
-    "bank": "one memory bank serves all streams",
-    "bus": "an interface to the bus is full",
-    "flash": "weights come from flash",
-    "hyperram": "data comes from outside the chip",
-    "programming": "registers of short epochs are written",
-    "cpu": "the processor computes",
-    "fixed": "short epochs start and end",
+BOUND_IN_SHORT = {  # name of the bottleneck, and what it is, for a table
+    "feature": ("conv input", "conv input bandwidth"),
+    "read": ("stream read", "read bandwidth of a stream engine"),
+    "output": ("output", "output bandwidth of the last unit"),
+    "weights": ("conv weights", "conv weight bandwidth"),
+    "products": ("MACs", "all multipliers are busy"),
+    "compute": ("elementwise", "elementwise units are busy"),
+    "convolvers": ("convolvers", "convolution units are busy"),
+    "bank": ("memory bank", "bandwidth of one memory bank"),
+    "bus": ("bus", "bandwidth of a bus interface"),
+    "flash": ("flash", "weights read from flash"),
+    "hyperram": ("external RAM", "data in external RAM"),
+    "programming": ("NPU setup", "register writes of short epochs"),
+    "cpu": ("CPU", "layers on the CPU"),
+    "fixed": ("epoch overhead", "start and end of short epochs"),
 }
 
 ZERO_POINT = _rule(
@@ -153,7 +153,7 @@ CHANNEL_PASSES = _rule(
 )
 SPLIT = _rule(
     "MODE-SPLIT",
-    "the layer takes several epochs, each with its own programming",
+    "the layer takes several epochs, each with its own NPU setup",
     "fewer output channels, equal scales of the output channels, or a kernel of at most 3x3",
     "one epoch: kernels, sums and scales of one setting",
     FORM,
@@ -212,7 +212,7 @@ PADDED = _rule(
     "MODE-PADDED-COPY",
     "this padding has no setting of the convolver: a padded copy of the input is written first",
     "pad evenly and by less than the kernel, or choose a size that needs no padding",
-    "paddings that public networks let the convolver add",
+    "paddings that ST programs let the convolver add",
     FORM,
 )
 BORDERED = _rule(
@@ -254,7 +254,7 @@ STATIONARY = _rule(
 )
 GROUPS = _rule(
     "MODE-GROUPS",
-    "every group of channels is a convolution of its own, with its own programming",
+    "every group of channels is a convolution of its own, with its own NPU setup",
     "one group, or as many groups as channels (depthwise)",
     "one group, or one channel per group",
     FORM,
@@ -276,7 +276,7 @@ STAGES = _rule(
 PIECES = _rule(
     "MODE-MEAN-PIECES",
     "the mean is over more values than one pass sums: sums of pieces are added up",
-    "pool in two steps, or a smaller picture before the mean",
+    "pool in two steps, or a smaller image before the mean",
     "one window of the averaging unit",
     FORM,
 )
@@ -289,7 +289,7 @@ RESIZE = _rule(
 )
 CONVERSION = _rule(
     "MODE-CONVERSION",
-    "codes change their zero point, scale or sign in an epoch of their own",
+    "zero point, scale or sign change in an epoch of their own",
     "int8 at the edges of the model (--input-data-type, --output-data-type), equal scales on both sides inside",
     "int8 with the scale that the next layer expects",
     FORM,
@@ -297,7 +297,7 @@ CONVERSION = _rule(
 
 LIBRARY = _rule(
     "CPU-LIBRARY",
-    "a function of the vendor's library computes this on the processor",
+    "a function of ST's library computes this on the CPU",
     "compile the model with atonc: `atonc explain MODEL` says which rule applies and what to do",
     "operators that ST's compiler puts on the NPU",
 )
@@ -305,13 +305,13 @@ CHAINED = _rule(
     "CHAIN-BEHIND",
     "the work is done on the stream of the layer before, in its epochs, so that nothing goes through memory",
     "",
-    "chains of units that published programs have, where the cycle model says that they are faster",
+    "chains of units of ST programs, where the cycle model says that they are faster",
 )
 CARRIES = _rule(
     "CHAIN-CARRIES",
     "the epochs of this layer also do work of the next one, on the stream of its results",
     "",
-    "chains of units that published programs have, where the cycle model says that they are faster",
+    "chains of units of ST programs, where the cycle model says that they are faster",
 )
 APART = _rule(
     "CHAIN-APART",
@@ -328,7 +328,7 @@ BESIDE = _rule(
 )
 CHEAPEST = _rule(
     "FORM-CHEAPEST",
-    "several forms were possible, and the cheapest by the cycle model was taken",
+    "several alternatives were possible; the one with the fewest predicted cycles was taken",
     "",
     "cycles, and the prices of rounding and of scratch memory",
 )
@@ -336,13 +336,13 @@ STRIPED = _rule(
     "ROWS-IN-TURN",
     "this layer and its neighbours compute some rows at a time, in turn, so that what lies between them is never whole",
     "",
-    "convolutions one behind the other; bands that round as the whole layer does; a faster or smaller program",
+    "convolutions one behind the other; row tiles that round as the whole layer does; a faster or smaller program",
 )
 UNSTRIPED = _rule(
     "ROWS-AT-ONCE",
     "this layer and its neighbours could compute their rows in turn, and do not",
     "",
-    "convolutions one behind the other; bands that round as the whole layer does; a faster or smaller program",
+    "convolutions one behind the other; row tiles that round as the whole layer does; a faster or smaller program",
 )
 
 
@@ -354,8 +354,13 @@ def bound_rule(label: str) -> Rule:
     return BOUNDS[_bound(label)]
 
 
+def bound_name(label: str) -> str:
+    """What readers see in place of a label; memories keep their names."""
+    return BOUND_IN_SHORT[label.lower()][0] if label.lower() in BOUND_IN_SHORT else label
+
+
 def bound_in_short(label: str) -> str:
-    return BOUND_IN_SHORT[_bound(label)]
+    return BOUND_IN_SHORT[_bound(label)][1]
 
 
 def _bound(label: str) -> str:

@@ -184,7 +184,7 @@ def _rules(call: FunctionCall) -> list[tuple[Rule, str]]:
     awkward = decide.awkward(_channels(call)) if weighted else ()
     found = [(rules.AWKWARD_CHANNELS, f"{' and '.join(map(str, awkward))} channels in {seen}")] if awkward else []
     if "integer" in name or "qlinear" in name:
-        return found or [(rules.LIBRARY, f"{seen} on codes")]
+        return found or [(rules.LIBRARY, f"{seen} on int8")]
     return [*found, (mapping.NOT_CODES, f"{seen} in float")]
 
 

@@ -41,7 +41,7 @@ def why_eight(graph: FloatGraph, layer: LinearLayer) -> str:
     """Why the weights keep 8 bits; empty where they may have 4."""
     stored = graph.constants[layer.weights]
     if layer.groups > 1:
-        return "depthwise or in groups: no published program has 4 bits there"
+        return "depthwise or in groups: no ST program has 4 bits there"
     if layer.kind not in ("Conv", "Gemm") or (layer.kind == "Conv" and stored.ndim != 4):
         return f"{layer.kind}: no published file has 4 bits there"
     if stored.size < LEAST_WEIGHTS:

@@ -209,7 +209,7 @@ def require_trained_range(found: FirstNorm | None, feeds: Sequence[Feed], where:
         f"the samples ({low:g} to {high:g}) make the first layer vary about {times} than it did in training",
         where=where,
         rule="samples come as the network takes them; its first BatchNorm remembers how they varied",
-        remedy="scale them as in training (0..255 or 0..1? --mean and --std for pictures)",
+        remedy="scale them as in training (0..255 or 0..1? --mean and --std for images)",
     )
 
 

@@ -44,7 +44,7 @@ def price(model: Any, board: str = "stm32n6570-dk") -> QuantizationPrice:
     try:
         return price_of(compiled_model(model, board))
     except AtoncError as error:
-        return QuantizationPrice(None, None, str(error))
+        return QuantizationPrice(None, None, error.one_line)
 
 
 def compiled_model(model: Any, board: str) -> Compiled:

@@ -41,7 +41,7 @@ def read_samples(path: Path, shapes: Mapping[str, tuple[int, ...]], settings: Qu
     total = len(feeds)
     has_pictures = path.is_dir() and any(file.suffix.lower() in SUFFIXES for file in path.rglob("*"))
     if (settings.mean or settings.std) and not has_pictures:
-        notes = [*notes, "--mean and --std are for pictures: arrays are taken as they are"]
+        notes = [*notes, "--mean and --std are for images: arrays are taken as they are"]
     if total > settings.samples:
         feeds = [feeds[index] for index in np.linspace(0, total - 1, settings.samples).astype(int)]
         notes = [*notes, f"{settings.samples} of {total} samples are used (--samples)"]
@@ -58,21 +58,21 @@ def _of_folder(
         if arrays:
             return [feed for file in arrays for feed in _of_file(file, shapes)], []
         raise InputError(
-            "the folder is empty" if not files else f"no picture among its {count(len(files), 'file')}",
+            "the folder is empty" if not files else f"no image among its {count(len(files), 'file')}",
             where=str(path),
-            rule=f"pictures end in {', '.join(SUFFIXES)}; arrays in .npz or .npy",
+            rule=f"images end in {', '.join(SUFFIXES)}; arrays in .npz or .npy",
             remedy="name the folder that holds the samples",
         )
     if len(shapes) != 1 or not is_picture(next(iter(shapes.values()))):
         listed = ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in shapes.items())
         raise InputError(
-            f"pictures do not fit the inputs of the model: {listed}", where=str(path),
+            f"images do not fit the inputs of the model: {listed}", where=str(path),
             remedy="give an .npz file with one array per input, samples first",
         )  # fmt: skip
     ((name, shape),) = shapes.items()
     step = max(1, len(pictures) // settings.samples)
     used = pictures[::step][: settings.samples]
-    left = [f"{len(used)} of {len(pictures)} pictures are used (--samples)"] if len(used) < len(pictures) else []
+    left = [f"{len(used)} of {len(pictures)} images are used (--samples)"] if len(used) < len(pictures) else []
     feeds = [{name: scaled(read_image(file, shape), shape, settings)} for file in used]
     if not settings.mean and not settings.std:
         left.append("pixels are given to the model as 0..255; if it was trained on others, say --mean and --std")

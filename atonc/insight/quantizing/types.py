@@ -77,11 +77,11 @@ class QuantizeOptions:
 
     samples: int = option(USUAL_SAMPLES, "--samples", DATA, "how many are used at most", metavar="N", parse=count)
     mean: tuple[str, ...] = option(
-        (), "--mean", DATA, "subtracted from the pixels of pictures, one number or one per channel",
+        (), "--mean", DATA, "subtracted from the pixels of images, one number or one per channel",
         metavar="M[,M,M]", parse=numbers,
     )  # fmt: skip
     std: tuple[str, ...] = option(
-        (), "--std", DATA, "pixels of pictures are divided by it, after --mean", metavar="S[,S,S]", parse=numbers
+        (), "--std", DATA, "pixels of images are divided by it, after --mean", metavar="S[,S,S]", parse=numbers
     )
     fixed_shapes: dict[str, int] = option(
         dict, "--fix-parametric-shapes", MODEL, "sizes of free dimensions: B=1,T=16 or {'x:2': 48}", metavar="SHAPES",
@@ -228,7 +228,7 @@ class QuantizationStep(QuantizedRow):
 
     name: str
     snr_db: float
-    gain_db: tuple[float, float] | None  # over what there was before: 95 % of draws of the samples lie between
+    gain_db: tuple[float, float] | None  # over what there was before: 95 % CI of the samples lie between
     kept: bool
 
 
@@ -265,7 +265,7 @@ class PrecisionPoint(QuantizedRow):
     share: float  # of all weights
     flash_bytes: int  # of constants, weights of 4 bits two to a byte
     snr_db: float
-    gain_db: tuple[float, float]  # over 8 bits: 95 % of draws of the samples lie between
+    gain_db: tuple[float, float]  # over 8 bits: 95 % CI of the samples lie between
     changed: float | None = None  # share of the samples whose first class is another than in float, where asked for
     chosen: bool = False
 
@@ -278,7 +278,7 @@ class WidePoint(QuantizedRow):
     wide: int  # tensors with 16 bits in all
     snr_db: float  # mean over outputs, in the chip's arithmetic
     worst_db: float  # of the worst output, in the chip's arithmetic or as the file is written: the worse of both
-    gain_db: tuple[float, float]  # over what was kept before: 95 % of draws of the samples lie between
+    gain_db: tuple[float, float]  # over what was kept before: 95 % CI of the samples lie between
     lost_db: float | None  # what the worst of the tensors loses with 8 bits where all others are wide
     milliseconds: float  # predicted for the whole model
     price_ms: float  # of them, what the step costs

@@ -1,4 +1,4 @@
-"""`atonc explain --terms`: what the words mean. `glossary.toml` has them, for the terminal and for docs/glossary.md."""
+"""`atonc explain --terms`: what the terms mean. `glossary.toml` has them, for the terminal and for docs/glossary.md."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def meanings(section: str = "") -> dict[str, str]:
 
 def term_document() -> Document:
     def line(term: Term) -> str:
-        elsewhere = f" (elsewhere: {term.elsewhere})" if term.elsewhere else ""
+        elsewhere = f" (also: {term.elsewhere})" if term.elsewhere else ""
         return Marked.of((f"  {term.word}", Mark.RULE), (f": {term.means}{elsewhere}", None), hang=4)
 
     rows = [{"section": title} | asdict(term) for title, terms in glossary().items() for term in terms]
@@ -62,10 +62,10 @@ def term_document() -> Document:
 
 def term_page() -> list[str]:
     """docs/glossary.md."""
-    out = ["# Glossary", "", "The words that code, reports and pages use, each with one meaning, and what the field"]
-    out += ["calls the same thing. None belongs to one model or board. `atonc explain --terms` prints them."]
+    out = ["# Glossary", "", "The terms that reports, messages and these pages use, and what other tools (or the code"]
+    out += ["of this project) call the same thing. `atonc explain --terms` prints them. [Style guide](wording.md)."]
     for title, terms in glossary().items():
-        out += ["", f"## {title}", "", "| word | means | elsewhere |", "|---|---|---|"]
+        out += ["", f"## {title}", "", "| term | meaning | also called |", "|---|---|---|"]
         out += [f"| {term.word} | {term.means} | {term.elsewhere} |" for term in terms]
     return out
 
@@ -121,7 +121,7 @@ def _rules(table: Sequence[OperatorInfo]) -> Iterator[str]:
         yield f"{info.kind}: {info.where}" + (f"; {info.note}" if info.note else "")
         for rule in info.rules:
             yield f"    {rule.id}: {rule.sentence}"
-            yield f"        limit: {rule.limit}. What to do: {rule.remedy}."
+            yield f"        limit: {rule.limit}. Fix: {rule.remedy}."
 
 
 def operator_markdown(table: Sequence[OperatorInfo]) -> list[str]:

@@ -45,9 +45,9 @@ PAIRS = (
 
 def document(found: Comparison, verbose: bool = False, checks: Sequence[CheckResult] | None = None) -> doc.Document:
     views = (("A", found.a), ("B", found.b))
-    asked = [f"asked otherwise: {one}" for one in found.asked or ()]
+    asked = [f"options that differ: {one}" for one in found.asked or ()]
     if found.asked is not None and not asked:
-        asked = ["asked otherwise: nothing, the same options"]
+        asked = ["options that differ: none"]
     told = [
         *(f"{side}: {view.model}, {view.tool}, {view.clocks}" for side, view in views),
         *(f"warning: {warning}" for warning in found.warnings),

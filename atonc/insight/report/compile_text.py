@@ -26,6 +26,7 @@ from atonc.compiler.plan.types import BufferKind, CpuPlan
 from atonc.compiler.request.options import STAGES
 from atonc.compiler.schedule.passes import KERNELS_IN_RAM
 from atonc.insight.explain.ours import encryption_evidence, encryption_notes
+from atonc.insight.explain.rules import bound_name
 from atonc.insight.report import document as doc
 from atonc.insight.report import parts
 from atonc.insight.report.parts import EpochRow, epoch_chapter
@@ -106,7 +107,7 @@ def picture(view: CompileView, network: NetworkView, layers: Sequence[Mapping[st
     figures = {
         "latency (predicted)": f"{cost.latency_ms:.3f} ms ({cost.band.span(cost.latency_ms, 3)})",
         "epochs": f"{number['total']}, of these {number['npu']} on the NPU",
-        "bound by": ", ".join(f"{label} {part:.0%}" for label, part in share),
+        "bottlenecks": ", ".join(f"{bound_name(label)} {part:.0%}" for label, part in share),
         "RAM": f"{memory.ram_bytes:,} bytes",
         "activations": f"{memory.activations_bytes:,} bytes (at least {view.compiled.layout.lower_bound_bytes:,})",
         "outside the chip": f"{memory.spilled_bytes:,} bytes" if memory.spilled_bytes else "",
@@ -194,7 +195,7 @@ def _head(view: CompileView) -> Iterator[doc.Block]:
     yield f"layers: {', '.join(f'{times} {kind}' for kind, times in kinds)}"
     yield f"epochs: {number['total']}, of these {number['npu']} on the NPU and {number['cpu']} on the CPU"
     found = Counter(str(one.severity) for one in view.compiled.findings)
-    yield f"safety: {count(found['violation'], 'violation')}, {count(found['unproven'], 'unproven form')}"
+    yield f"safety: {count(found['violation'], 'violation')}, {count(found['unproven'], 'unproven configuration')}"
     yield from parts.silicon_lines(view.compiled.silicon, verbose=True)
 
 
@@ -251,7 +252,7 @@ def memory_chapter(view: CompileView) -> doc.Chapter:
     if fetched := sum(home.buffer.kind == BufferKind.PREFETCHED for home in placed.values()):
         blocks.append(
             f"  weights fetched ahead: {count(fetched, 'constant')}, {memory.prefetched_bytes:,} bytes beside other "
-            "RAM; no published program copies from flash beside a convolution"
+            "RAM; no ST program copies from flash beside a convolution"
         )
     if memory.relocatable_bytes:
         size = f"{memory.relocatable_bytes:,} bytes of variables"
@@ -296,7 +297,7 @@ def cpu_chapter(steps: Sequence[tuple[CpuReason, StepCost]]) -> doc.Chapter:
         total = sum(cost.milliseconds for _, cost in members)
         said = [f"  {times(len(members), op)}, {total:.3f} ms: {rule}: {seen}"]
         said += [f"Limit: {limit}"] * bool(limit)
-        said += [f"What may help (`atonc explain` tries it): {remedy}"] * bool(remedy)
+        said += [f"Possible action (`atonc explain` tries it): {remedy}"] * bool(remedy)
         lines.append(" ".join(map(sentence, said)))
         lines += [f"     {elided(reason.node, LONG_NAME)}" for reason, _ in members]
     took = sum(cost.milliseconds for _, cost in steps)
@@ -315,7 +316,7 @@ def _coverage(source: Graph) -> doc.Chapter:
         f"({found.float_bytes:,} bytes of activations and weights)",
     )
     lines = [f"  {elided(n.name, LONG_NAME)} ({n.kind}, {n.size_bytes:,} bytes): {n.why}" for n in nodes]
-    return doc.Chapter(title, [*lines, f"  What to do: {quantiser(source)}."])
+    return doc.Chapter(title, [*lines, f"  fix: {quantiser(source)}"])
 
 
 def error_chapter(compiled: Compiled) -> doc.Chapter:
@@ -324,14 +325,14 @@ def error_chapter(compiled: Compiled) -> doc.Chapter:
     blocks: list[doc.Block] = [doc.Table(ERRORS, sorted(layers, key=lambda e: -e.local), "Expected errors")]
     if saturating := [e for e in layers if e.saturates]:
         blocks.append(
-            f"  sums of {count(len(saturating), 'layer')} have room for {min(e.room for e in saturating):.3g} times "
-            f"those of typical inputs or more, not for all: {', '.join(e.node for e in saturating)}"
+            f"  accumulator headroom {min(e.room for e in saturating):.3g}x or more for typical inputs, "
+            f"below 1x for extreme ones: {', '.join(e.node for e in saturating)}"
         )
     for name, peak in output_peaks(compiled, layers).items():
         if peak <= MANY_CODES:  # beyond, the worst case of deep networks says nothing; the verification measures it
-            blocks.append(f"  output {name}, all layers together: within {count(peak, 'code')}")
+            blocks.append(f"  output {name}, all layers together: within {peak:g} LSB")
     return doc.Chapter(
-        "expected error before the last rounding, in codes, each layer on the inputs that it really has: "
+        "expected error before the last rounding, in LSB, each layer on its real inputs: "
         f"{exact} exact, {small} up to {SMALL_CODES:g}, {len(layers) - exact - small} above",
         blocks,
     )
@@ -477,18 +478,18 @@ def _short_head(view: CompileView) -> doc.Chapter:
 
 def _short_time(view: CompileView) -> Iterator[doc.Chapter]:
     cost = view.cost
-    title = doc.head("time", f": what {count(len(cost.steps), 'epoch')} (units that run at once) wait for")
+    title = doc.head("bottlenecks", f" of {count(len(cost.steps), 'epoch')} (NPU hardware steps), share of time")
     yield doc.Chapter(title, [parts.bounds_table(cost.bound_by, "{:3.0f} %")], close=True)
     slow = sorted(_epochs(view), key=lambda row: -row.cost.milliseconds)[:_SLOWEST]
-    guessed = "; ~: guessed" if any(not row.cost.known for row in slow) else ""
+    guessed = "; ~: rough estimate" if any(not row.cost.known for row in slow) else ""
     columns = (
         doc.Column[EpochRow]("share", lambda row: 100 * row.cost.cycles / max(1, cost.cycles), "{:3.0f} %"),
         parts.cycles_column("cycles"),
         parts.where_column("where"),
-        doc.Column[EpochRow]("waits for", lambda row: row.cost.bound_by, left=True),
+        doc.Column[EpochRow]("bottleneck", lambda row: bound_name(row.cost.bound_by), left=True),
         doc.Column[EpochRow]("layer", lambda row: elided(row.cost.origin, doc.NAME), left=True),
     )
-    title = doc.head("slowest epochs", f" (cycles, where, waits for, layer{guessed})")
+    title = doc.head("slowest epochs", f" (cycles, where, bottleneck, layer{guessed})")
     yield doc.Chapter(title, [doc.Table(columns, slow, "Slowest epochs")], close=True)
 
 
@@ -507,7 +508,7 @@ def _short_cpu(view: CompileView) -> doc.Chapter:
     if left:
         kinds = [f"{number} {kind}" for kind, number in left.most_common(_GROUPS)] + ["..."] * (len(left) > _GROUPS)
         blocks.append(doc.Note(f"left in float by the quantiser: {', '.join(kinds)} (-v says why)"))
-    title = doc.head("on the CPU", " (`atonc explain` tries what to do)") if found else ""
+    title = doc.head("on the CPU", " (`atonc explain` tries actions)") if found else ""
     return doc.Chapter(title, blocks, close=True)
 
 
@@ -526,14 +527,14 @@ def _evidence(view: CompileView) -> doc.Chapter:
     if not sum(found.epochs.values()):
         return doc.Chapter("", [])
     mark = doc.Mark.ALARM if found.epochs[Grade.UNSEEN] else None
-    title = doc.Marked.of(("evidence:", doc.Mark.HEAD), (f" {parts.grade_text(found)}", mark))
+    title = doc.Marked.of(("hardware confidence:", doc.Mark.HEAD), (f" {parts.grade_text(found)}", mark))
     return doc.Chapter(title, list(map(doc.Note, parts.assumed(found))), close=True)
 
 
 def _verified(view: CompileView) -> doc.SummaryRow:
     report = view.compiled.report
     if report is None:
-        return doc.SummaryRow("verified", "no: the emulator was not asked (--no-verify)", doc.Mark.DOUBT)
+        return doc.SummaryRow("verified", "no (--no-verify)", doc.Mark.DOUBT)
     cosine = min((output.cosine for output in report.outputs), default=1.0)
     poor = [check for check in report.checks if check.poor and not check.as_vendor]
     inputs = f"{count(report.layers, 'layer')} emulated on {count(report.samples, 'input')}"

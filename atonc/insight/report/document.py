@@ -364,7 +364,7 @@ def ram_row(memory: MemoryUse) -> SummaryRow:
 
     parts = [f"{RAM_FOR[use]} {size_text(size)}" for use, size in memory.ram_by_use.items()]
     if list(memory.ram_by_use) == [Use.ACTIVATIONS]:
-        parts = ["all of it activations"]
+        parts = ["activations only"]
     if memory.spilled_bytes:
         parts.append(f"{size_text(memory.spilled_bytes)} of activations outside the chip, where they cost most")
     text = ": ".join((size_text(memory.ram_bytes), ", ".join(parts))) if parts else size_text(memory.ram_bytes)

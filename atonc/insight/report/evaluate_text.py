@@ -26,7 +26,7 @@ FIGURES = (
 
 def document(found: Evaluation, page: str = "", all_changed: bool = False) -> doc.Document:
     """`page`: where it is written."""
-    title = f"{found.model}: {count(found.samples, 'sample')}, metric {found.metric}; 95 % intervals behind"
+    title = f"{found.model}: {count(found.samples, 'sample')}, metric {found.metric}; 95 % CI in parentheses"
     blocks: list[doc.Block] = [title, doc.Table(FIGURES, _figures(found))]
     if found.yardstick:
         answers = [f"  {one.entry.name}: {'; '.join(_answers(one))}" for one in found.changed]
@@ -49,7 +49,7 @@ def document(found: Evaluation, page: str = "", all_changed: bool = False) -> do
         [doc.Chapter("", [*blocks, *map(doc.Note, found.notes)], doc.Only.TEXT)],
         [*rows, doc.SummaryRow("written", page)],
         f"{found.model}: accuracy on {count(found.samples, 'sample')}",
-        f"{count(found.samples, 'sample')}, metric {found.metric}; in brackets the 95 % interval",
+        f"{count(found.samples, 'sample')}, metric {found.metric}; 95 % CI in parentheses",
         lambda: data,
         {
             "figures": [{"by": side, **figure} for side, figures in sides.items() for figure in figures],

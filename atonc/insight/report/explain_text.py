@@ -1,4 +1,4 @@
-"""What `atonc explain` shows: every layer, where it runs, what bounds it, which rules decided so, and what to do."""
+"""What `atonc explain` shows: every layer, where it runs, its bottleneck, which rules decided so, and what to do."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from atonc.compiler.search import saved
 from atonc.compiler.search.log import Attempt
 from atonc.compiler.search.saved import KEY
 from atonc.compiler.select.decisions import Decisions
+from atonc.insight.explain.rules import bound_name
 from atonc.insight.explain.types import (
     CPU,
     HYBRID,
@@ -94,12 +95,13 @@ def _whole(network: NetworkView, layers: Sequence[LayerView], verbose: bool) -> 
     idle = sum(layer.on == NOTHING for layer in layers)
     free = f", {idle} cost nothing" if idle else ""
     on_cpu = sum(layer.on in (CPU, HYBRID) for layer in layers)
-    shares = ", ".join(f"{label} {100 * share:.0f} %" for label, share in list(network.bound_by.items())[:5])
+    bounds = list(network.bound_by.items())[:5]
+    shares = ", ".join(f"{bound_name(label)} {100 * share:.0f} %" for label, share in bounds)
     yield (
         f"{network.model}, compiled by {network.tool}: {count(len(network.steps), 'epoch')}, "
         f"{ms_text(network.latency_ms)} {network.basis}{span_of(network)} at {network.clocks}"
     )
-    yield f"{count(len(layers), 'layer')}, {on_cpu} of them on the CPU{free}; bound by {shares}"
+    yield f"{count(len(layers), 'layer')}, {on_cpu} of them on the CPU{free}; bottlenecks: {shares}"
     yield f"{network.memory.ram_text}, weights {network.memory.weights_bytes:,} bytes"
     yield from parts.energy_lines(network.energy)
     if network.basis == PREDICTED:
@@ -117,7 +119,7 @@ def limit_lines(network: NetworkView) -> list[str]:
         return []
     worst = sorted((one for one in network.layers if one.lost_cycles), key=lambda one: -one.lost_cycles)[:_MOST_LOST]
     most = ", ".join(f"{elided(one.name, LONG_NAME)} {100 * one.lost_cycles / network.cycles:.0f} %" for one in worst)
-    return [f"{limit}" + (f"; the most beyond it, by share of the time: {most}" if most else "")]
+    return [f"{limit}" + (f"; largest losses, by share of the time: {most}" if most else "")]
 
 
 def coverage_lines(network: NetworkView, verbose: bool) -> list[str]:
@@ -152,7 +154,7 @@ def layer_lines(layer: LayerView) -> list[str]:
         out.append(doc.Marked(doc.Mark.RULE, one.rule.id, "    ", f": {one.rule.sentence}"))
         out.append(f"        {seen} {sentence(f'Limit: {one.limit}')}")
         if one.remedy:
-            out.append(doc.Marked(doc.Mark.REMEDY, f"what to do: {sentence(one.remedy)}{_price(one)}", "        "))
+            out.append(doc.Marked(doc.Mark.REMEDY, f"fix: {sentence(one.remedy)}{_price(one)}", "        "))
         elif one.price is not None and one.price.tried:
             out.append(f"        tried without gain: {sentence(one.price.how)}")
     return out
@@ -228,7 +230,7 @@ MOST_LAYERS = 10
 
 def _headline(network: NetworkView, alarms: Sequence[str]) -> doc.Chapter:
     free = sum(layer.on == NOTHING for layer in network.layers)
-    steps = f"{count(len(network.layers), 'layer')} in {count(len(network.steps), 'epoch')} (units that run at once)"
+    steps = f"{count(len(network.layers), 'layer')} in {count(len(network.steps), 'epoch')} (NPU hardware steps)"
     steps += f", {count(free, 'layer')} at no cost" if free else ""
     title = doc.head(elided(network.model, doc.NAME), f", compiled by {network.tool}: {steps}")
     return doc.Chapter(title, [parts.bounds_table(network.bound_by, "{:3.0f} % of the time"), *alarms])
@@ -244,8 +246,8 @@ def _costliest(network: NetworkView, layers: Sequence[LayerView]) -> doc.Chapter
     for layer in shown:
         out += [_layer_line(layer, network), *_what_to_do(layer, said)]
     if len(shown) < len(busy):
-        out.append("all layers with all reasons: --all; one of them: --layer NAME; words: --terms")
-    return doc.Chapter(doc.head(title, f" ({share:.0f} % of the time: share, cycles, where), and what to do"), out)
+        out.append("all layers with all reasons: --all; one of them: --layer NAME; glossary: --terms")
+    return doc.Chapter(doc.head(title, f" ({share:.0f} % of the time: share, cycles, where), with actions"), out)
 
 
 def _layer_line(layer: LayerView, network: NetworkView) -> doc.Marked:

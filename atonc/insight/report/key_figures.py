@@ -79,7 +79,7 @@ def more_figures(network: NetworkView) -> Iterator[KeyFigure]:
     if (limit := network.limit) is not None:
         best = ms_text(milliseconds(limit.practical, network.npu_mhz))
         times = f"{limit.times_practical:.2f}x attainable minimum ({best})"
-        yield KeyFigure("attainable minimum", f"{times}, {limit.times_absolute:.2f}x absolute minimum")
+        yield KeyFigure("attainable minimum", f"{times}, {limit.times_absolute:.2f}x theoretical minimum")
     bound = next(iter(network.bound_by.items()), None)
     if bound is not None:
         yield KeyFigure("bottleneck", f"{bottleneck(bound[0])}, {100 * bound[1]:.0f} % of the time")

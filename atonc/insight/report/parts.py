@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from atonc.insight.explain.rules import bound_in_short
+from atonc.insight.explain.rules import bound_in_short, bound_name
 from atonc.insight.report.document import Chapter, Column, Mark, Marked, SummaryRow, Table, at_most, head
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count, elided
@@ -25,7 +25,7 @@ def energy_lines(energy: EnergyEstimate) -> list[str]:
         return []
     parts = ", ".join(f"{name} {amount(span.likely)}" for name, span in energy.parts.items())
     return [
-        head("energy ", f"{energy} an inference, {energy.milliwatts:.0f} mW while it runs; not measured"),
+        head("energy ", f"{energy}, {energy.milliwatts:.0f} mW while it runs; not measured"),
         f"  of it {parts}",
         f"  on the core rail alone: {amount(energy.core_uj.likely)}",
         Marked(Mark.DOUBT, f"  {SOURCE}"),
@@ -33,7 +33,7 @@ def energy_lines(energy: EnergyEstimate) -> list[str]:
 
 
 def energy_row(energy: EnergyEstimate) -> SummaryRow | None:
-    return SummaryRow("energy", f"{energy} an inference, estimated") if energy.known else None
+    return SummaryRow("energy", f"{energy}, estimated") if energy.known else None
 
 
 def energy_data(energy: EnergyEstimate) -> dict[str, Any]:
@@ -45,27 +45,26 @@ def bounds_table(shares: Mapping[str, float], form: str) -> Table[tuple[str, flo
     """What a network waits for most of the time; `form`: of a percentage."""
     columns = (
         Column[tuple[str, float]]("share", lambda row: 100 * row[1], form),
-        Column[tuple[str, float]]("waits for", lambda row: row[0], left=True),
+        Column[tuple[str, float]]("bottleneck", lambda row: bound_name(row[0]), left=True),
         Column[tuple[str, float]]("because", lambda row: bound_in_short(row[0]), left=True),
     )
-    return Table(columns, list(shares.items())[:_MOST_BOUNDS], "What it waits for")
+    return Table(columns, list(shares.items())[:_MOST_BOUNDS], "Bottlenecks")
 
 
 _MOST_BOUNDS = 3
 _MOST_FORMS = 5  # forms that are listed of each kind
 _WORDS = {
-    Grade.SEEN: "seen in published programs",
-    Grade.ONCE: "seen once",
-    Grade.WITHIN: "within what was seen",
-    Grade.PART: "part of a seen set",
-    Grade.COMPOSED: "composed of seen parts",
-    Grade.UNSEEN: "unseen",
+    Grade.SEEN: "seen in ST programs",
+    Grade.ONCE: "seen in one ST program",
+    Grade.WITHIN: "within the range of ST programs",
+    Grade.PART: "part of a set in ST programs",
+    Grade.UNSEEN: "not seen in ST programs",
 }
 
 
 @dataclass(frozen=True)
 class Group:
-    """Forms that rest on the same thing."""
+    """Configurations that rest on the same thing."""
 
     title: str
     share: TimeShare
@@ -76,7 +75,8 @@ class Group:
 def silicon_lines(found: Summary | None, verbose: bool = False) -> list[str]:
     if found is None or not sum(found.epochs.values()):
         return []
-    out = [f"silicon: {grade_text(found)}", *(f"  {said}" for said in (strength(found), *interleaved(found)))]
+    out = [f"hardware confidence: {grade_text(found)}", f"  {strength(found)}"]
+    out += (f"  {said}" for said in interleaved(found))
     out += _answer_lines(found.answers)
     out += [f"  {said}" for said in assumed(found)]
     for group in groups(found):
@@ -101,20 +101,22 @@ def _answer_lines(found: BoardEvidence) -> list[str]:
     """What the board said of itself."""
     if found == NO_ANSWERS:
         return []
-    said = [f"{count(len(found.confirmed), 'form')} confirmed, {len(found.refuted)} refuted"]
+    said = [f"{count(len(found.confirmed), 'configuration')} confirmed, {len(found.refuted)} refuted"]
     said += [f"{', '.join(sorted(found.distrusted))} disproved"] if found.distrusted else []
     said += [f"{', '.join(name for name, _ in found.constants)} measured"] if found.constants else []
     return [f"  {found.board} answered: {'; '.join(said)}"]
 
 
 def grade_text(found: Summary) -> str:
-    """`12 epochs seen in published programs, 2 seen once, 30 within what was seen, 0 unseen`: the words of every view.
-    Grades that no epoch has are left out, but for the last one. An epoch has the grade of its worst form, so the first
-    words stand for epochs of which all was seen."""
-    shown = [grade for grade in Grade if found.epochs[grade] or grade == Grade.UNSEEN]
-    first, *others = (f"{found.epochs[grade]} {_WORDS[grade]}" for grade in shown)
-    number, words = first.split(" ", 1)
-    return ", ".join((f"{count(int(number), 'epoch')} {words}", *others))
+    """`5 epochs: 2 within the range of ST programs, 3 new combinations of known parts, 0 not seen in ST programs`: the
+    words of every view. Grades that no epoch has are left out, but for the last one. An epoch has the grade of its
+    worst form, so the first words stand for epochs of which all was seen."""
+    shown = {grade: found.epochs[grade] for grade in Grade if found.epochs[grade] or grade == Grade.UNSEEN}
+    words = (
+        f"{count(number, 'new combination')} of known parts" if grade == Grade.COMPOSED else f"{number} {_WORDS[grade]}"
+        for grade, number in shown.items()
+    )
+    return f"{count(sum(shown.values()), 'epoch')}: {', '.join(words)}"
 
 
 def silicon_data(found: Summary) -> dict[str, Any]:
@@ -125,7 +127,7 @@ def silicon_data(found: Summary) -> dict[str, Any]:
 def strength(found: Summary) -> str:
     once = found.with_form.get(Grade.ONCE, 0)
     have = f"{count(once, 'epoch')} {'has' if once == 1 else 'have'}"
-    return f"{have} a form that rests on one program; of {found.shipped} ST ships every form"
+    return f"{have} a configuration seen in one program only; ST ships all configurations of {found.shipped}"
 
 
 def interleaved(found: Summary) -> list[str]:
@@ -142,14 +144,14 @@ def said_share(share: TimeShare) -> str:
 
 def groups(found: Summary) -> Iterator[Group]:
     """Groups forms from the worst on; the composed ones by the argument that allows them."""
-    yield from _of_grade(found, Grade.UNSEEN, "unseen: no published program comes near", urgent=True)
+    yield from _of_grade(found, Grade.UNSEEN, "not seen in ST programs", urgent=True)
     for argument in ARGUMENTS:
         if share := found.by_argument.get(argument.id):
             forms = tuple(form for form in found.forms if form.graded.argument == argument.id)
             asked = ", confirmed by probes on the board" if argument.id in found.answers.supported else ""
             yield Group(f"{argument.id} {argument.title}{asked}", share, forms)
-    yield from _of_grade(found, Grade.PART, "part of a larger set of chains that was seen")
-    yield from _of_grade(found, Grade.ONCE, "seen once: in a single program")
+    yield from _of_grade(found, Grade.PART, "part of a larger set of chains in ST programs")
+    yield from _of_grade(found, Grade.ONCE, "seen in one ST program")
 
 
 def _of_grade(found: Summary, grade: Grade, title: str, urgent: bool = False) -> Iterator[Group]:
@@ -165,7 +167,7 @@ def form_line(form: FormCount) -> str:
 
 
 SLOWEST = 10
-_EPOCH_LEGEND = ", cycles as ST's compiler would estimate and as we predict"
+_EPOCH_LEGEND = ", cycles by ST's estimate and as predicted"
 _WIDE_WORDS, _NARROW_WORDS = 200, 18  # characters of what an epoch is for
 
 
@@ -195,9 +197,9 @@ def epoch_chapter(rows: Sequence[EpochRow], verbose: bool, where: str, what: str
         Column[EpochRow]("epoch", lambda row: row.number),
         where_column(where),
         Column[EpochRow]("ST est.", lambda row: row.cost.st_cycles, "{:,}"),
-        Column[EpochRow]("bound by", lambda row: row.cost.st_bound_by, left=True),
+        Column[EpochRow]("bottleneck", lambda row: row.cost.st_bound_by, left=True),
         cycles_column("hardware"),
-        Column[EpochRow]("bound by", lambda row: row.cost.bound_by, left=True),
+        Column[EpochRow]("bottleneck", lambda row: bound_name(row.cost.bound_by), left=True),
         Column[EpochRow](what, lambda row: elided(row.cost.origin, wide), left=True),
     )
     return Chapter(title, [Table(columns, rows, "Epochs", titles=True)])

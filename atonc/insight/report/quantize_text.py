@@ -126,7 +126,7 @@ def _said(result: Quantised, file: str) -> str:
 
 def _sections(result: Quantised, verbose: bool) -> Iterator[doc.Chapter]:
     steps = [step for step in result.steps if verbose or step.kept]
-    title = "signal to noise against float, in dB (how much each step gains, 95 % of draws)"
+    title = "signal to noise against float, in dB (how much each step gains, 95 % CI)"
     yield doc.Chapter(title, [doc.Table(STEPS, steps, "Steps")])
     plot, front = _front_plot(result), doc.Table(FRONT, result.front, "Ways to quantise", numbered=True)
     yield doc.Chapter("accuracy against predicted time", [plot, front] if plot else [front])
@@ -138,7 +138,7 @@ def _sections(result: Quantised, verbose: bool) -> Iterator[doc.Chapter]:
             for number, one in enumerate(result.sizes, 1)
         ]
         sizes = doc.Table(SIZES, result.sizes, "Choices of bits, each measured", numbered=True)
-        title = "accuracy against flash, weights of 4 bits two to a byte (against 8 bits, 95 % of draws)"
+        title = "accuracy against flash, weights of 4 bits two to a byte (against 8 bits, 95 % CI)"
         yield doc.Chapter(title, [doc.Scatter(dots, "flash (bytes)", "signal to noise (dB)"), sizes])
     if result.sizes and verbose:
         lost = "what the outputs lose if it alone has 4 bits"
@@ -155,7 +155,7 @@ def _sections(result: Quantised, verbose: bool) -> Iterator[doc.Chapter]:
             doc.Column[WidePoint]("predicted (price)", lambda one: one, "{0.milliseconds:.3f} ms ({0.price_ms:+.3f})"),
             doc.Column[WidePoint]("tensors", lambda one: width_text(one, verbose), left=True),
         )
-        title = "activations of 16 bits, each step with its price (gain over the step before, 95 % of draws)"
+        title = "activations of 16 bits, each step with its price (gain over the step before, 95 % CI)"
         yield doc.Chapter(
             title, [doc.Table(columns, points, "Steps of widening, each measured in the chip's arithmetic")]
         )
@@ -163,7 +163,7 @@ def _sections(result: Quantised, verbose: bool) -> Iterator[doc.Chapter]:
     if result.float_nodes:
         shown = result.float_nodes if verbose else result.float_nodes[:MOST_NAMES]
         more = " ..." if len(result.float_nodes) > len(shown) else ""
-        blocks.append(f"without an int8 form, or better in float: {', '.join(shown)}{more}")
+        blocks.append(f"without an int8 alternative, or better in float: {', '.join(shown)}{more}")
     yield doc.Chapter("outputs", [*blocks, *(doc.Note(text, hint=True) for text in result.notes)])
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atonc.compiler.ir import Array
+from atonc.insight.explain.rules import bound_name
 from atonc.insight.report import document as doc
 from atonc.insight.report import parts
 from atonc.insight.report.parts import SLOWEST, EpochRow, epoch_chapter
@@ -87,7 +88,7 @@ def _safety_row(found: Sequence[Violation] | None) -> doc.SummaryRow | None:
         return None
     broken, unproven = _count(found, Severity.VIOLATION), _count(found, Severity.UNPROVEN)
     mark = doc.Mark.ALARM if broken else doc.Mark.DOUBT if unproven else doc.Mark.GOOD
-    return doc.SummaryRow("safety", f"{count(broken, 'violation')}, {count(unproven, 'unproven form')}", mark)
+    return doc.SummaryRow("safety", f"{count(broken, 'violation')}, {count(unproven, 'unproven configuration')}", mark)
 
 
 def _compared_row(found: Sequence[BufferDifference] | None) -> doc.SummaryRow | None:
@@ -99,7 +100,7 @@ def _compared_row(found: Sequence[BufferDifference] | None) -> doc.SummaryRow | 
 
 
 def cost_lines(cost: NetworkCost) -> list[str]:
-    shares = ", ".join(f"{label} {share:.0%}" for label, share in cost.bound_by.items() if share >= 0.005)
+    shares = ", ".join(f"{bound_name(label)} {share:.0%}" for label, share in cost.bound_by.items() if share >= 0.005)
     band = cost.band
     lines = [
         doc.head(
@@ -108,11 +109,11 @@ def cost_lines(cost: NetworkCost) -> list[str]:
             f"CPU {cost.cpu_mhz:.0f} MHz (NPU {ms_text(cost.npu_ms)}, CPU {ms_text(cost.cpu_ms)}); not measured",
         ),
         doc.Marked(doc.Mark.DOUBT, f"expected error of the prediction: {band}"),
-        f"bound by: {shares}",
+        f"bottlenecks: {shares}",
         f"ST's estimate: {cost.st_cycles:,} cycles for the NPU epochs",
     ]
     if cost.unknown:
-        lines.append(f"no measured constant for: {', '.join(cost.unknown)} (marked ~, guessed)")
+        lines.append(f"no measured constant for: {', '.join(cost.unknown)} (marked ~, rough estimate)")
     return [*lines, *parts.energy_lines(cost.energy)]
 
 
@@ -134,10 +135,10 @@ def violation_lines(violations: Sequence[Violation], epochs: int) -> list[str]:
     notes = len(violations) - len(serious)
     lines = [
         f"safety: {count(epochs, 'epoch')} checked, {count(_count(serious, Severity.VIOLATION), 'violation')}, "
-        f"{count(_count(serious, Severity.UNPROVEN), 'unproven form')}, {count(notes, 'note')}"
+        f"{count(_count(serious, Severity.UNPROVEN), 'unproven configuration')}, {count(notes, 'note')}"
     ]
     for rule in sorted({v.rule.id: v.rule for v in serious}.values(), key=lambda r: r.id):
-        lines.append(f"  {rule.id} {rule.sentence} ({rule.evidence}). What to do: {rule.remedy}.")
+        lines.append(f"  {rule.id} {rule.sentence} ({rule.evidence}). Fix: {rule.remedy}.")
         places = [f"     {v.where}: {v.seen}" for v in serious if v.rule.id == rule.id]
         lines += doc.at_most(5, places, "     and {} more")
     return lines

@@ -23,7 +23,6 @@ def _percent(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-
 COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (  # figure, title, how it reads
     ("latency_ms", "latency", "{:.3f} ms".format),
     ("latency_low_ms", "at least", "{:.3f}".format),

@@ -82,10 +82,10 @@ def for_colours(stream: TextIO) -> TextIO:
     return stream.stream if isinstance(stream, PlainStream) else stream
 
 
-def show(lines: Iterable[str], stream: TextIO | None = None) -> None:
-    """Prints: long lines are cut between words where the width is known, and a terminal gets colours."""
+def show(lines: Iterable[str], stream: TextIO | None = None, width: int = 0) -> None:
+    """Prints: long lines are cut between words where the width is known (or given), and a terminal gets colours."""
     target = stream or sys.stdout
-    width = columns(target)
+    width = columns(target) or width
     pieces = [piece for line in lines for piece in _pieces(line, width)]
     if not coloured(target):
         for piece in pieces:

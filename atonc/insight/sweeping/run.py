@@ -113,7 +113,7 @@ def _result(row: SweepRow, document: Mapping[str, Any]) -> SweepResult:
         return SweepResult(*names, document["figures"])
     words = document.get("refused") or document[_FAILED]
     error = InputError(words["what"], where=words["where"], rule=words["rule"], remedy=words["remedy"])
-    return SweepResult(*names, None, ("" if "refused" in document else "failed: ") + str(error))
+    return SweepResult(*names, None, ("" if "refused" in document else "failed: ") + error.one_line)
 
 
 def _without_repeats(results: list[SweepResult]) -> tuple[list[SweepResult], tuple[str, ...]]:

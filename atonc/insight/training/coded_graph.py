@@ -132,7 +132,7 @@ class _Reader:
                 raise UnsupportedError(
                     "activations of other than 8 bits are not trained",
                     where=name,
-                    rule="training has int8 codes with a zero point",
+                    rule="training has int8 values with a zero point",
                     remedy="leave --wide out",
                 )
 

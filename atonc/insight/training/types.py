@@ -21,7 +21,7 @@ class PrepareOptions:
         LEARNED, "--scales", TRAINING, "learned by gradient, by moving range, or fixed", takes=Takes(choices=SCALES)
     )
     zero_points: str = option(
-        FREE, "--zero-points", TRAINING, "plain: 0 or -128, the NPU's faster forms", takes=Takes(choices=ZERO_POINTS)
+        FREE, "--zero-points", TRAINING, "plain: 0 or -128, which run faster", takes=Takes(choices=ZERO_POINTS)
     )
     power_of_two: bool = option(False, "--power-of-two", TRAINING, "scales of activations are powers of two")
     rounding: str = option(

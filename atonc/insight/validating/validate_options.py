@@ -23,8 +23,8 @@ MODES = {
     **{"board": "board", "target": "target", "target-io-only": "target"},
 }
 _BATCHES = f"samples (default {SAMPLES}, more where the verdict is open; or all of -vi)"
-_INPUTS = "inputs by name in .npz, or .npy, .csv, or pictures; an array labels has the right classes"
-_OUTPUTS = "outputs to compare with, in the same forms, before those of the model's own kernels"
+_INPUTS = "inputs by name in .npz, or .npy, .csv, or images; an array labels has the right classes"
+_OUTPUTS = "outputs to compare with, in the same formats, before those of the model's own kernels"
 _RANGES = "random values between these instead of natural-looking inputs; a pair for each input, or one for all"
 _MODES = (
     "emulator, which host means too; board: as Arm code on a virtual STM32N6, compared byte by byte with the "

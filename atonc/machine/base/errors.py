@@ -1,15 +1,18 @@
-"""What can go wrong, each with the sentence that the user reads.
+"""What can go wrong, each with the lines that the user reads.
 
-Every error says what happened, where (node, epoch, file offset), which rule decided and what to do. The command line
-prints it as one paragraph and ends with `exit_code`; a traceback is always a bug of ours.
+The first line of an error says where (file, node, epoch, offset) and what; `cause:` lines say why, `fix:` lines what to
+do. The command line prints them and ends with `exit_code`; a traceback is always a bug of ours.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 CANNOT_JUDGE = 5  # exit code: nothing failed, but what decides a verdict is not installed
-_LONG, _START, _END = 2000, 1400, 400  # characters of a paragraph, and what is left of a longer one
+WIDTH = 100  # columns of an error where the width of the terminal is not known
+_SHORT, _FIRST = 24, 80  # characters of what a first line says; where it is longer it ends with a clause
+_PLACE, _LONG = 84, 700  # characters of a place and of a line; of longer ones the middle is left out
 
 
 def plain(text: str) -> str:
@@ -24,34 +27,57 @@ def _escaped(character: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def _bounded(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most // 4]}...{text[3 - most * 3 // 4 :]}"
+
+
 def sentence(text: str) -> str:
     """Ends a text with a full stop, unless it ends in one or in a question."""
     text = text.rstrip()
     return text if text.endswith((".", "?", "!", ":")) else f"{text}."
 
 
+def _first_clause(what: str) -> tuple[str, str]:
+    """What can be read at a glance, and the rest of a longer text."""
+    ends = [what.rfind(mark, _SHORT, _FIRST) for mark in ("; ", ": ", ". ")] if len(what) > _FIRST else []
+    cut = max((end for end in ends if what.count("(", 0, end) == what.count(")", 0, end)), default=0)
+    return (what[:cut], what[cut + 2 :]) if cut > 0 else (what, "")
+
+
 class AtoncError(Exception):
     """Base of all user-facing errors."""
 
     exit_code = 2
+    usual_fix = ""  # for errors that name none
     details: tuple[str, ...] = ()  # more lines for who wants to know
 
     def __init__(self, what: str, *, where: str = "", rule: str = "", remedy: str = "") -> None:
         super().__init__(what)
         self.what, self.where, self.rule, self.remedy = what, where, rule, remedy
 
+    @property
+    def fix(self) -> str:
+        return self.remedy or self.usual_fix
+
+    def lines(self) -> list[str]:
+        """Where and what; then each cause and each fix."""
+        what, rest = _first_clause(self.what)
+        causes = [f"  cause: {one}" for one in (rest, self.rule) if one]
+        fixes = [f"  fix: {one.removeprefix('or ')}" for one in re.split("; (?!then )", self.fix) if one]
+        first = f"{_bounded(self.where, _PLACE)}: {what}" if self.where else what
+        return [_bounded(plain(line.rstrip()), _LONG) for line in (first, *causes, *fixes)]
+
     def __str__(self) -> str:
-        parts = [f"{self.where}: {self.what}" if self.where else self.what]
-        if self.rule:
-            parts.append(f"Rule: {self.rule}")
-        if self.remedy:
-            parts.append(f"What to do: {self.remedy}")
-        said = plain(" ".join(map(sentence, parts)) if len(parts) > 1 else parts[0].rstrip())
-        return said if len(said) <= _LONG else f"{said[:_START]} ... {said[-_END:]}"
+        return "\n".join(self.lines())
+
+    @property
+    def one_line(self) -> str:
+        """For tables and sentences of other texts."""
+        return "; ".join(line.strip() for line in self.lines())
 
     def as_dict(self) -> dict[str, Any]:
         """Gives the error as `--json` prints it."""
-        words = {"what": self.what, "where": self.where, "rule": self.rule, "remedy": self.remedy}
+        words = {"what": self.what, "where": self.where, "rule": self.rule, "remedy": self.fix}
         details = {"details": list(self.details)} if self.details else {}
         return {"kind": type(self).__name__, "exit_code": self.exit_code, **words, **details}
 
@@ -67,19 +93,26 @@ class ConflictError(InputError):
 class ModelError(InputError):
     """The model itself is broken."""
 
+    usual_fix = "export the model again; if other tools read it, report it"
+
 
 class UnsupportedError(AtoncError):
     """Well formed, but outside what we support."""
 
+    usual_fix = "replace it in the model; or end the model before it: --cut-output-tensors TENSOR"
+
 
 class NotModelledError(UnsupportedError):
     """A hardware mode whose effect is not known: the emulator never guesses."""
+
+    usual_fix = "report the register and its value"
 
 
 class VerificationError(AtoncError):
     """The compiled program does not compute what the model says."""
 
     exit_code = 1
+    usual_fix = "report the model; nothing was written"
 
 
 class CapacityError(AtoncError):
@@ -96,3 +129,5 @@ class ToolError(AtoncError):
 
 class InternalError(ToolError):
     """A mistake of ours: atonc itself failed."""
+
+    usual_fix = "report it together with the input"

@@ -24,7 +24,7 @@ from atonc.machine.hw.target import Target
 
 SOURCE = (
     "estimated from counted cycles, products and bytes with constants of one published board trace (core rail) and, "
-    "for external memories, of ST's pool files; the processor sleeps while the NPU works"
+    "for external memories, of ST's pool files; the CPU sleeps while the NPU works"
 )
 UNKNOWN = "not estimated: the files do not tell what the steps do"
 FLASH_DEVICE, HYPERRAM_DEVICE = "flash", "external RAM"
@@ -107,7 +107,7 @@ class EnergyEstimate:
         }
 
     def __str__(self) -> str:
-        return f"{amount(self.uj.likely)} ({amount(self.uj.low)} to {amount(self.uj.high)})"
+        return f"{amount(self.uj.likely)}/inference ({amount(self.uj.low)} to {amount(self.uj.high)})"
 
 
 def amount(microjoules: float) -> str:
@@ -163,7 +163,7 @@ def energy_of(activity: Activity, npu_mhz: float, cpu_mhz: float, band: Predicti
     parts = {
         "chip asleep": drawn(mw["asleep"], 1.0, activity.milliseconds),
         "clocks of the NPU": drawn(mw["npu_clocked"], npu, activity.milliseconds),
-        "processor awake": drawn(mw["cpu_awake"], cpu, activity.awake_ms),
+        "CPU awake": drawn(mw["cpu_awake"], cpu, activity.awake_ms),
         "products": moved(pj["product"], activity.products),
         "RAM": moved(pj["ram_byte"], activity.ram_bytes),
         "way to the flash": moved(pj["flash_byte"], activity.flash_bytes),

@@ -57,7 +57,7 @@ def find_chains(epoch: Epoch) -> dict[str, AccumulationChain]:
     missing = [name for name in configs if name not in chains]
     if missing:
         raise InputError(
-            f"the accumulator ports of {', '.join(missing)} form a ring without a first unit",
+            f"the accumulator ports of {', '.join(missing)} make a ring without a first unit",
             where=f"epoch {epoch.number}",
             rule="exactly one GEN1SUM unit per accumulator ring",
         )

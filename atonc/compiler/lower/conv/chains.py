@@ -117,7 +117,7 @@ def no_setting(part: Part, channels: int, where: str) -> Refusal:
         CONV_MODE,
         f"no proven setting for a {rows}x{columns} window, stride {part.stride}, padding {part.padding}, "
         f"{channels} channels in {where}",
-        "settings that occur in public networks",
+        "settings that occur in ST programs",
         "change the padding or the kernel size",
     )
 

@@ -201,7 +201,7 @@ def rows_seen(layer: ConvLayer, rows: Rows) -> Rows:
 
 def with_rows(layer: ConvLayer, source: Rows, target: Rows) -> ConvLayer:
     """The layer for the rows of the target; `source`: the rows that these see."""
-    assert rows_seen(layer, target) == replace(source, buffer=""), "a band sees the rows that were computed for it"
+    assert rows_seen(layer, target) == replace(source, buffer=""), "a row tile sees the rows that were computed for it"
     found = replace(some_rows(layer, target.first, target.count), whole_results=layer.results)
     if source.buffer:
         stored = partial(_behind, layer.stored, found.area.offset)

@@ -180,7 +180,7 @@ def with_the_last(pieces: Sequence[PartialSum], results: Results, context: Conte
     task = b.done()
     (text,) = chain_texts(task)
     if not chain_seen(text):
-        raise Refusal(CONV_MODE, f"a chain {text}", "chains of public networks", "add up the parts by themselves")
+        raise Refusal(CONV_MODE, f"a chain {text}", "chains of ST programs", "add up the parts by themselves")
     return [*groups, TaskGroup.of(task)]
 
 

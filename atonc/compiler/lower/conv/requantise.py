@@ -187,8 +187,8 @@ def require_usable(scale: Real, offset: Real) -> None:
     if not (steepest <= A_MAX and farthest <= C_MAX):  # also what is not a number
         raise Refusal(
             SCALES,
-            f"a step of the sum is worth {steepest:g} codes of the output, its offset {farthest:g}",
-            f"{A_MAX} and {C_MAX:.0f} codes",
+            f"a step of the sum is worth {steepest:g} output LSB, its offset {farthest:g}",
+            f"{A_MAX} and {C_MAX:.0f} LSB",
             "check the scales: they differ beyond all use",
         )
 

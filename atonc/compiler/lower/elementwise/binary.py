@@ -129,7 +129,7 @@ class Product:
 
     @property
     def error(self) -> float:
-        """The error in codes, before the last rounding."""
+        """The error in LSB, before the last rounding."""
         last = self.last
         if isinstance(last, Affine):
             return affine_error(last, np.array([self.scale]), np.array([self.offset]), _LARGEST_PRODUCT)
@@ -289,8 +289,8 @@ def product_form(op: Op, context: Context) -> tuple[Operand, Operand, Product]:
     for own, other, name in ((x, y, op.inputs[0]), (y, x, op.inputs[1])):
         tensor, error = context.tensor(name), own.scale / 2 * 255 * other.scale / out.scale
         if tensor.data is not None and not is_of_bytes(tensor) and error > _MOST_CONSTANT_ERROR:
-            seen = f"rounding {tensor.name} to 8 bits costs up to {error:.2f} codes"
-            raise Refusal(MUL_CONSTANT, seen, f"{_MOST_CONSTANT_ERROR} codes", "quantise the constant")
+            seen = f"rounding {tensor.name} to 8 bits costs up to {error:.2f} LSB"
+            raise Refusal(MUL_CONSTANT, seen, f"{_MOST_CONSTANT_ERROR} LSB", "quantise the constant")
     if swapped(op, x, y):
         x, y = y, x
     zeros, scale = (x.zero_point, y.zero_point, out.zero_point), x.scale * y.scale / out.scale
@@ -403,9 +403,9 @@ def _require_close(op: Op, context: Context, occurring: Array, table: Array, for
     clip = op.attrs.get("clip", FULL_RANGE)
     most = int(np.abs(np.clip(form(x, table[y + 128]), *clip) - exact).max(initial=0))
     if most > MOST_ERROR:
-        seen = f"an 8-bit reciprocal of {op.inputs[1]} costs up to {most} codes"
+        seen = f"an 8-bit reciprocal of {op.inputs[1]} costs up to {most} LSB"
         remedy = "an output scale that fits the range of the quotients, or leave it to the CPU"
-        raise Refusal(DIV_RECIPROCAL, seen, f"{MOST_ERROR} code", remedy)
+        raise Refusal(DIV_RECIPROCAL, seen, f"{MOST_ERROR} LSB", remedy)
 
 
 def occurring_codes(context: Context, tensor: Tensor) -> Array:

@@ -97,8 +97,8 @@ def table_of(op: Op, context: Context, varying: int) -> Array:
 def function_steps(op: Op, context: Context, source: str, table: Array) -> list[TaskGroup]:
     found = function_for(table, context.facts.target.trust)
     if found.error > MOST_ERROR:
-        seen, limit = f"the best table is off by {found.error} codes", f"{MOST_ERROR} codes"
-        remedy = "leave the function to the CPU; steps that are not at multiples of 8 codes need too many segments"
+        seen, limit = f"the best table is {found.error} LSB off", f"{MOST_ERROR} LSB"
+        remedy = "leave the function to the CPU; steps that are not at multiples of 8 LSB need too many segments"
         raise Refusal(TABLE_ERROR, seen, limit, remedy)
     varying = op.inputs.index(source)
     context.explain(op, lambda values: [looked_up(found.codes, values[varying])], found.error)

@@ -82,7 +82,7 @@ class Line:
         """codes = gain * mean + offset. Around the `usual` mean neither short factors nor the division by `divisor` do
         harm. The unit rounds ties away from code zero, with `ties_up` upwards."""
         if gain > _STEEPEST:
-            seen = f"{gain:.1f} output codes for a step of the mean"
+            seen = f"{gain:.1f} output LSB for a step of the mean"
             raise Refusal(MEAN_STEEP, seen, f"{_STEEPEST}", "use the CPU")
         multiplier, power = division(divisor, most)
         divided = quotient(divisor, most)

@@ -304,7 +304,7 @@ def picture_of(context: Context, name: str) -> StridedView:
     """[height, width, channels]; sequences have height 1."""
     shape = context.tensor(name).shape
     if len(shape) not in (3, 4) or shape[0] != 1:
-        raise Refusal(POOL_SHAPE, f"{shape}", "one picture, channel last", "fix the batch to 1")
+        raise Refusal(POOL_SHAPE, f"{shape}", "one image, channel last", "fix the batch to 1")
     return StridedView.whole(context.buffer(name), (1,) * (4 - len(shape)) + shape[1:])
 
 

@@ -215,7 +215,7 @@ class Packed:
         outline = Outline(layer.picture(), (1, 1), (0, 0, 0, 0), 1)
         configs = chain_configs([outline] * units, MODE, layer.channels, self.kernels, units)
         if configs is None:
-            limit = "settings that occur in public networks"
+            limit = "settings that occur in ST programs"
             raise Refusal(CONV_MODE, f"a chain of {units} units", limit, "change the zero points")
         configs = (*configs[:-1], changed(configs[-1], out_shift=layer.rule.out_shift))
         b = TaskBuilder(layer.op.origin, f"matmul {layer.op.name}")
@@ -248,7 +248,7 @@ def _filled(target: StridedView, code: int, source: str, context: Context) -> li
 def lower_matmul(op: Op, context: Context) -> list[TaskGroup]:
     if ATTENTION not in context.facts.asked:
         seen = "a product of two activations: its kernels would be read from RAM"
-        limit = "kernels in flash, as in all but three units of published programs"
+        limit = "kernels in flash, as in all but three units of ST programs"
         raise Refusal(PRODUCT_UNPROVEN, seen, limit, f"try --schedule-with {ATTENTION} on a board")
     layer = _layer(op, context)
     jobs = [packed for number, _ in enumerate(layer.right) for packed in _packed(layer, number, context)]

@@ -50,7 +50,7 @@ from atonc.machine.hw.limits import ALIGNED
 from atonc.machine.hw.safety.evidence import Trust
 
 ONE = 256  # of the weights
-_STEEPEST = 1.9  # output codes for an input code
+_STEEPEST = 1.9  # output LSB for an input LSB
 _MOST_PIECES = 64  # along an axis
 READ_X, READ_Y, WRITE = EnginePort("to ARITH:0"), EnginePort("to ARITH:1"), EnginePort("from ARITH")
 _ALIGNED_CHANNELS = ALIGNED // 2  # of 16 bits: pixels begin at aligned addresses
@@ -179,9 +179,9 @@ def bands(height: int, line_bytes: int, row_bytes: int, most_bytes: int) -> list
 
 def _check(op: Op, x: Tensor, y: Tensor) -> None:
     if len(x.shape) != 4 or x.shape[0] != 1 or x.shape[3] != y.shape[3] or x.shape[0] != y.shape[0]:
-        raise Refusal(RESIZE_LINEAR, f"{x.shape} to {y.shape}", "height and width of one picture", "use the CPU")
+        raise Refusal(RESIZE_LINEAR, f"{x.shape} to {y.shape}", "height and width of one image", "use the CPU")
     if x.scale / y.scale > _STEEPEST:
-        raise Refusal(RESIZE_LINEAR, f"{x.scale / y.scale:.2f} output codes for an input code", f"{_STEEPEST}", "CPU")
+        raise Refusal(RESIZE_LINEAR, f"{x.scale / y.scale:.2f} output LSB for an input LSB", f"{_STEEPEST}", "CPU")
 
 
 def _axis_pieces(op: Op, x: Tensor, y: Tensor, axis: int) -> list[ResizePiece]:

@@ -40,7 +40,7 @@ class Deviation:
 
 @dataclass(frozen=True)
 class Declared:
-    """What the compiler says of one operator by itself: its error in codes, and how many times those of typical inputs
+    """What the compiler says of one operator by itself: its error in LSB, and how many times those of typical inputs
     its sums may be (without end: no input saturates one)."""
 
     local: float

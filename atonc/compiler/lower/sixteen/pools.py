@@ -55,7 +55,7 @@ def lower_mean(op: Op, context: Context) -> list[TaskGroup]:
     kept = [size for axis, size in enumerate(x.shape[:-1]) if axis not in gone]
     if rank - 1 in gone or prod(kept) != 1:
         seen = f"axes {sorted(gone)} of {x.shape}"
-        raise Refusal(MEAN, seen, "height and width of one picture", "reshape it before")
+        raise Refusal(MEAN, seen, "height and width of one image", "reshape it before")
     return _over_pictures(op, context, x, y)
 
 

@@ -341,7 +341,7 @@ def _rule(low: ConvLayer, gain: Real, offset: Real, limits: WideSum) -> tuple[Wi
     factors = np.rint(steep * 2.0**fine).astype(np.int64)
     addends = np.rint((offset + limits.steps[0]) * 2.0**fine).astype(np.int64)
     if np.abs(addends).max(initial=0) > 2 * HIGHEST << fine:
-        raise Refusal(SCALES, "a bias beyond 17 bits", "65,534 codes", "join the halves in a second epoch")
+        raise Refusal(SCALES, "a bias beyond 17 bits", "65,534 LSB", "join the halves in a second epoch")
     reach = float((np.abs(gain) * needed).max(initial=0.0))
     rule, more = weighed(WideRequantisation(shift - BYTE, factors, addends, fine), reach)
     return rule, float(np.abs(steep).max()) + (HIGHEST + 1) * 0.5 * 2.0**-fine + 1.0 + more
@@ -450,7 +450,7 @@ def needed_codes(layer: ConvLayer, context: Context) -> CoarseCodes:
     most = most_dropped(context)
     if dropped > most:
         seen = f"sums of {layer.op.name} need codes without their {dropped} lowest bits"
-        raise Refusal(COARSE, seen, f"{most} bits", "read it byte by byte, or accept it with --allow-coarse CODES")
+        raise Refusal(COARSE, seen, f"{most} bits", "read it byte by byte, or accept it with --allow-coarse LSB")
     return CoarseCodes(dropped) if dropped or any(layer.padding) else _AS_THEY_ARE
 
 

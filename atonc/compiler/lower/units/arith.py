@@ -139,8 +139,8 @@ def output_shift(gain: Reals, offset: Reals) -> int:
 
 def _require_small(gain: float) -> None:
     if not gain <= _A_LIMIT:  # also what is not a number
-        seen = f"one code of the input is worth {gain:g} codes of the output"
-        raise Refusal(SCALES, seen, f"{_A_LIMIT} codes", "check the scales: they differ beyond all use")
+        seen = f"one input LSB is worth {gain:g} output LSB"
+        raise Refusal(SCALES, seen, f"{_A_LIMIT} LSB", "check the scales: they differ beyond all use")
 
 
 def _room(value: float, limit: int) -> int:

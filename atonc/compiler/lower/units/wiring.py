@@ -89,7 +89,7 @@ def require_seen(config: StrengConfig) -> StrengConfig:
         shape, most = (" x ".join(map(str, sizes)) for sizes in (config.shape, LARGEST_RASTER))
         seen = f"{shape}, {config.line_offset} bytes a line and {config.pixel_offset} a pixel"
         limit = f"{most}, {FARTHEST_LINE} bytes and {FARTHEST_PIXEL[config.to_memory]}"
-        raise Refusal(RASTER, seen, limit, "use a smaller picture")
+        raise Refusal(RASTER, seen, limit, "use a smaller image")
     return config
 
 

@@ -24,4 +24,4 @@ def propose(candidate: Candidate) -> Iterator[Proposal]:
     )
     ways = ("share no chain", chained), ("compute all rows", striped), ("get epochs of their own", crowded)
     said = ", ".join(f"{len(ops)} {way}" for way, ops in (*ways, ("go to the CPU", to_cpu)) if ops)
-    yield Proposal(mended, f"forms without evidence: of {len(refused)} operators {said}", candidate)
+    yield Proposal(mended, f"configurations not seen in ST programs: of {len(refused)} operators {said}", candidate)

@@ -28,11 +28,11 @@ def propose(candidate: Candidate) -> Iterator[Proposal]:
         return
     spilled = candidate.made.layout.spilled_bytes
     for part in SPILL_PARTS if spilled else ():
-        why = f"{spilled:,} bytes lie outside the chip: rows in turn, bands of {part:g} times the usual size"
+        why = f"{spilled:,} bytes lie outside the chip: patch-based, row tiles of {part:g} times the usual size"
         yield from _proposed(candidate, against_spills(candidate, part), why)
     lower = candidate.setting.prefer != SPEED or short_of_room(candidate)
     for share, part in product(PEAK_SHARES, BAND_PARTS) if lower else ():
-        why = f"rows in turn where {share:.0%} of the peak is live, bands of {part:g} times what stays"
+        why = f"rows in turn where {share:.0%} of the peak is live, row tiles of {part:g} times what stays"
         more = against_peaks(candidate, share, part)
         yield from _proposed(candidate, more, why)
         if more and candidate.mapped.stripes:

@@ -269,7 +269,7 @@ def _heat_maps(case: Case) -> tuple[int, int, int]:
 def _check_heat_maps(case: Case) -> None:
     height, width, points = _heat_maps(case)
     if (height * 4, width * 4) != case.model.image[:2]:
-        raise case.wrong_model(f"heat maps of {height}x{width} are not a quarter of the picture")
+        raise case.wrong_model(f"heat maps of {height}x{width} are not a quarter of the image")
     _check_points(case, points)
 
 
@@ -411,7 +411,7 @@ _FACE_STRIDES = (32, 16, 8)
 def _square(case: Case) -> int:
     height, width, _ = case.model.image
     if height != width:
-        raise case.wrong_model(f"the application knows square pictures only, not {height}x{width}")
+        raise case.wrong_model(f"the application knows square images only, not {height}x{width}")
     return height
 
 
@@ -482,7 +482,7 @@ def _check_classification(case: Case) -> None:
 def _check_depth(case: Case) -> None:
     height, width, _ = case.model.image
     if sorted(case.output.shape[1:]) not in (sorted((height, width, 1)), sorted((height, width))):
-        raise case.wrong_model(f"the output is {case.output.sizes}, no map of the picture")
+        raise case.wrong_model(f"the output is {case.output.sizes}, no map of the image")
 
 
 FAMILIES = (

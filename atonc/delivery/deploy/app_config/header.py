@@ -55,8 +55,8 @@ class ModelFacts:
         """Height, width and channels of the first input."""
         shape = self.inputs[0].shape
         if len(shape) != 4 or shape[0] != 1:
-            rule = "an application with a camera hands the network one picture"
-            raise UnsupportedError(f"the input of {self.name} is {self.inputs[0].sizes}, no picture", rule=rule)
+            rule = "an application with a camera hands the network one image"
+            raise UnsupportedError(f"the input of {self.name} is {self.inputs[0].sizes}, no image", rule=rule)
         return self.height_width_channels(shape)
 
     def height_width_channels(self, shape: tuple[int, ...]) -> tuple[int, int, int]:

@@ -154,7 +154,7 @@ def hand_header(case: Case) -> Header:
     names = tuple(sorted(case.classes, key=lambda name: _POSTURES[name]))
     edge = case.model.inputs[0]
     if len(edge.shape) != 4:
-        raise case.wrong("general.model_path", f"the input is {edge.sizes}, no picture of the sensor")
+        raise case.wrong("general.model_path", f"the input is {edge.sizes}, no image of the sensor")
     numbers = ", ".join(str(_POSTURES[name]) for name in names)
     distances = (("BACKGROUND_REMOVAL", "Background"), ("MAX_DISTANCE", "Max"), ("MIN_DISTANCE", "Min"))
     lines = (

@@ -189,7 +189,7 @@ def _intervals(plot: Intervals) -> str:
         label = f"{name} {value:.4f} ({low:.4f} to {high:.4f})"
         parts.append(f'<text x="{BAR + BAR_WIDTH + 14}" y="{y + 4}">{escape(label)}</text>')
     size = f'viewBox="0 0 {WIDTH} {ROW * len(plot.rows)}" width="100%" style="max-width:{WIDTH}px"'
-    return f'<svg {size} role="img" aria-label="figures with 95 % intervals">{"".join(parts)}</svg>'
+    return f'<svg {size} role="img" aria-label="figures with 95 % CI">{"".join(parts)}</svg>'
 
 
 def _memory_map(plot: MemoryMap) -> str:

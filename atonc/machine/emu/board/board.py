@@ -306,7 +306,7 @@ class VirtualBoard:
         what = {
             "budget": f"no end after {budget} instructions",
             "time": f"no end after {MAX_SECONDS} s on the board's clock",
-            "sleep": "the processor sleeps and nothing is left that could wake it",
+            "sleep": "the CPU sleeps and nothing is left that could wake it",
         }[halt.reason]
         cause = f"; the NPU hangs: {self.npu.fault}" if self.npu.fault is not None else ""
         return InputError(

@@ -340,7 +340,7 @@ class Core:
         return None
 
     def _fault(self, what: str) -> InputError:
-        return InputError(f"the processor stopped: {what}", where=f"pc {self.pc:#010x}, lr {self.register('LR'):#010x}")
+        return InputError(f"the CPU stopped: {what}", where=f"pc {self.pc:#010x}, lr {self.register('LR'):#010x}")
 
     # ------------------------------------------------------------------------------------------------------------ hooks
 

@@ -131,7 +131,7 @@ def fitting_c_info(network: CompiledNetwork) -> tuple[CInfo | None, tuple[str, .
         info = read_c_info(path)
         wrong = mismatch(info, network)
     except AtoncError as error:
-        return None, (f"{path.name} cannot be used: {error}",)
+        return None, (f"{path.name} cannot be used: {error.one_line}",)
     return (None, (f"{path.name} belongs to another compilation: {wrong}",)) if wrong else (info, ())
 
 

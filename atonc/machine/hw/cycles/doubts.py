@@ -14,7 +14,7 @@ from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.units.convacc import ConvaccConfig
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
-WORDS, CPU_WORDS = "words of the epoch controller", "registers written by the CPU"
+WORDS, CPU_WORDS = "command-stream fetch", "registers written by the CPU"
 SIDE_BY_SIDE = "convolutions side by side"
 TURNS, LONG_TURNS = "turns between short frames", "turns between longer frames"
 CACHED = "weights read again through the cache"

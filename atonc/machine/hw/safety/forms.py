@@ -20,7 +20,7 @@ _CHAINS = (len(words("chain")), sum(found.shipped > 0 for found in words("chain"
 
 @rule(
     "P01",
-    "a link joins kinds of units that public networks join",
+    "a link joins kinds of units that ST programs join",
     Evidence(75617, 75617, "links", "27 kinds of links occur, 64 never do"),
     severity=Severity.UNPROVEN,
     remedy="send the stream through memory, or through an ARITH",
@@ -49,8 +49,8 @@ def shipped_links(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "P03",
-    "a chain has a form that public networks use",
-    Evidence(report="{} forms occur, {} of them in programs that ST ships".format(*_CHAINS)),
+    "a chain is one that ST programs use",
+    Evidence(report="{} kinds occur, {} of them in programs that ST ships".format(*_CHAINS)),
     severity=Severity.UNPROVEN,
     remedy="cut the chain at a link and go through memory",
 )
@@ -62,7 +62,7 @@ def known_chains(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "P05",
-    "a source feeds several ports in a pattern that public networks use",
+    "a source feeds several ports in a pattern that ST programs use",
     Evidence(report=f"{_MULTICASTS} patterns occur, with up to 4 destinations"),
     severity=Severity.UNPROVEN,
     remedy="write the stream to memory and read it once for each destination",
@@ -76,7 +76,7 @@ def known_multicasts(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "P06",
-    "a link gates frames in a form and number that this kind of link is known for",
+    "a link gates frames in a way and number that ST programs have for this kind of link",
     Evidence(75617, 75617, "links", "drop 1..127 keep 1; drop 2..192 keep 2..64; keep 1..128 drop 255"),
     severity=Severity.UNPROVEN,
     remedy="gate only CONVACC outputs and CONVACC feature ports, with counts that occur",
@@ -118,10 +118,10 @@ def grade_of(view: EpochView) -> EpochGrade:
 
 @rule(
     "E01",
-    "every value of a unit in its role, and every combination of units, is in a published program or between such",
+    "every value of a unit in its role, and every combination of units, is in an ST program or between such",
     Evidence(report=behind()),
     severity=Severity.UNPROVEN,
-    remedy="choose a form that occurs, or test it on a board; docs/silicon.md says what was seen",
+    remedy="choose a configuration of ST programs, or test it on a board (docs/silicon.md)",
 )
 def unseen_forms(view: EpochView) -> Iterator[SafetyFinding]:
     yield from _forms(view, Grade.UNSEEN)
@@ -129,10 +129,10 @@ def unseen_forms(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "E02",
-    "a form was seen as a whole, not only its parts",
+    "a configuration is in ST programs as a whole, not only its parts",
     Evidence(report="each combination of seen parts is allowed by one of the arguments in docs/silicon.md"),
     severity=Severity.NOTE,
-    remedy="nothing, unless results differ; --silicon seen avoids these forms",
+    remedy="nothing, unless results differ; --silicon seen avoids these configurations",
 )
 def composed_forms(view: EpochView) -> Iterator[SafetyFinding]:
     yield from _forms(view, Grade.COMPOSED)

@@ -310,7 +310,7 @@ def right_alignment(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "U17",
-    "the combination of settings of a unit occurs in a public network",
+    "the combination of settings of a unit occurs in an ST program",
     Evidence(report=f"{_COMBINATIONS} combinations"),
     severity=Severity.UNPROVEN,
     remedy="choose settings that occur, or test on a board",
@@ -334,7 +334,7 @@ def _difference(kind: str, key: mode_keys.Key) -> str:
     "kernels are read in elements of whole bytes",
     proven(6728, "kernel streams"),
     severity=Severity.UNPROVEN,
-    remedy="store kernels in bytes, or ask a board (the probes narrow-*) and compile with its evidence",
+    remedy="store kernels in bytes, or test it on a board (the probes narrow-*) and compile with its --evidence file",
 )
 def kernels_in_bytes(view: EpochView) -> Iterator[SafetyFinding]:
     trust = view.context.trust
@@ -350,7 +350,7 @@ def _reads_narrow_kernels(view: EpochView, unit: str, c: StrengConfig) -> bool:
 
 @rule(
     "U19",
-    "rasters count no more lines, pixels and elements and step no farther than those of public networks",
+    "rasters count no more lines, pixels and elements and step no farther than those of ST programs",
     proven(
         14635,
         "rasters",

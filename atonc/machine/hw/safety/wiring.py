@@ -229,7 +229,7 @@ def frames_not_ticks(view: EpochView) -> Iterator[SafetyFinding]:
     "W17",
     "a link is permanent, drops n frames and keeps m, or keeps n frames and drops 255",
     proven(75617, "links"),
-    remedy="use one of these three forms of contexts",
+    remedy="use one of these three kinds of contexts",
 )
 def known_contexts(view: EpochView) -> Iterator[SafetyFinding]:
     for link in view.links:

@@ -301,7 +301,7 @@ def _check_four_bits(config: StrengConfig, unit: str, four_bits: FourBits | None
             f"CTRL.SIZE0..2 = {size_fields(config):#x}: how an engine takes 4 bits from memory was never observed",
             where=unit,
             rule="only proven modes are emulated; one raw frame of 4 bits, sign extended, where a build says so",
-            remedy="build the network with --allow-unproven w4-stream, or with the evidence of a board",
+            remedy="build the network with --allow-unproven w4-stream, or with the evidence file of a board",
         )
 
 

@@ -22,7 +22,7 @@ def picture_shape(site: Site, tensor: Tensor) -> tuple[int, int, int, int]:
     if site.attrs.get("layout", "NHWC") != "NHWC":
         raise site.refuse("channels first")
     if len(tensor.shape) not in (3, 4):
-        raise site.refuse(f"shape {tensor.shape} is neither a picture nor a sequence")
+        raise site.refuse(f"shape {tensor.shape} is neither an image nor a sequence")
     return (tensor.shape[0], 1, *tensor.shape[1:]) if len(tensor.shape) == 3 else tensor.shape  # type: ignore[return-value]
 
 

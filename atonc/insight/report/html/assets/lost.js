@@ -6,7 +6,7 @@
   const tried = l => { const found = l.decisions.find(d => d.rule === "FORM-CHEAPEST"); return found ? found.seen : ""; };
   const waits = l => bottleneck(Object.keys(l.bound_by)[0] || "");
   $("lost-hint").textContent = `The network takes ${D.limit.times_practical.toFixed(2)}x its attainable minimum of ${milliseconds(ms(D.limit.practical_cycles))} (each convolution in one epoch, on three chains of one convolver or two chains of two; other operators free) ` +
-    `and ${D.limit.times_absolute.toFixed(2)}x the absolute minimum of ${milliseconds(ms(D.limit.absolute_cycles))} (all convolvers busy in every cycle, weights read from external memory once). With all weights in RAM the attainable minimum would be ${milliseconds(ms(D.limit.practical_in_ram_cycles))}. ` +
+    `and ${D.limit.times_absolute.toFixed(2)}x the theoretical minimum of ${milliseconds(ms(D.limit.absolute_cycles))} (all convolvers busy in every cycle, weights read from external memory once). With all weights in RAM the attainable minimum would be ${milliseconds(ms(D.limit.practical_in_ram_cycles))}. ` +
     `Lost: ${milliseconds(ms(sum))}, ${percent(sum / whole)} of the time; the CPU takes ${milliseconds(ms(onCpu))}, which counts in full in the attainable minimum.`;
   const bar = l => el("span", { class: "two", style: `--bound:${(100 * Math.min(l.practical_cycles, l.cycles) / most).toFixed(2)}%;--all:${(100 * l.cycles / most).toFixed(2)}%` });
   const columns = [

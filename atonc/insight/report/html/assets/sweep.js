@@ -41,7 +41,7 @@
     figure("ram_bytes", "RAM", bytes, 96, 0),
     ...(busy ? [figure("lower_bound_bytes", "no plan below", bytes, 126, 1000), figure("flash_bytes", "flash", bytes, 96, 800)] : [figure("weights_bytes", "weights", bytes, 96, 800), figure("spilled_bytes", "outside the chip", bytes, 144, 1500)]),
     figure("cpu_layers", "CPU layers", String, 108, 1000),
-    ...(busy ? [] : [figure("times_practical", "x attainable minimum", times, 150, 1000), figure("times_absolute", "x absolute minimum", times, 150, NEVER)]),
+    ...(busy ? [] : [figure("times_practical", "x attainable minimum", times, 150, 1000), figure("times_absolute", "x theoretical minimum", times, 150, NEVER)]),
     ...(byAccuracy ? [figure("outputs_db", "accuracy", v => v.toFixed(1) + "\u00a0dB", 92, 0)] : []),
     { id: "front", title: "front", value: r => r.on_front ? 0 : 1, cell: r => r.on_front ? "\u2605" : "", text: r => +r.on_front, kind: "number", width: 64, from: 500 },
   ];

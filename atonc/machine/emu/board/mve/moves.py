@@ -330,7 +330,7 @@ def interleaved(i: Instruction, s: VectorState, four: bool, loading: bool) -> Op
 
 def _undefined(i: Instruction) -> Operation:
     def run() -> None:
-        raise NotModelledError(f"{i.name} ({i.word >> 16:04x} {i.word & 0xFFFF:04x}) has an undefined form")
+        raise NotModelledError(f"{i.name} ({i.word >> 16:04x} {i.word & 0xFFFF:04x}) is undefined")
 
     return run
 

@@ -198,7 +198,7 @@ ARGUMENTS = (
     Argument(
         "S1",
         "Chains side by side",
-        "two or more independent chains in one epoch, each of a form that was seen",
+        "two or more independent chains in one epoch, each of a kind that ST programs have",
         "Chains of one epoch share no unit and no link. What they share is the bus, as the engines of every "
         "epoch do, and the wait for all writers.",
         "About 500 combinations occur, with up to five chains in an epoch; unit numbers do not matter.",

@@ -156,7 +156,7 @@ def _listed(row: Mapping[str, Any], key: str, one: Callable[[Any], T]) -> list[T
 
 def _feature(entry: Any) -> Feature:
     if not isinstance(entry, list) or len(entry) != 3:
-        raise ValueError("a form is a list of name, role and value")
+        raise ValueError("a configuration is a list of name, role and value")
     name, role, value = entry
     return Feature(_text(name), _text(role), _number(value) if type(value) is int else _text(value))
 

@@ -281,8 +281,8 @@ def _out_dims(c: PoolConfig, width: int) -> str:
 ANY_VALUE = {  # fields of an engine that are not judged, or not always, each with the reason
     "address": "its alignment and pool are judged; the address itself is where the allocator found room",
     "sync_source": "engine numbers do not matter: every one occurs in every role",
-    "frame_offset": "judged where a second frame follows; else readers of published programs leave anything in it",
-    "repeat_offset": "judged where a second turn follows; else readers of published programs leave anything in it",
+    "frame_offset": "judged where a second frame follows; else readers of ST programs leave anything in it",
+    "repeat_offset": "judged where a second turn follows; else readers of ST programs leave anything in it",
 }
 READ_BACK = "to CONVACC:2"
 _SIZES = "SIZE0 SIZE1 SIZE2"
