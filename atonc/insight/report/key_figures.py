@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from atonc.compiler.place.usage import RAM_FOR
+from atonc.insight.explain.rules import bound_name
 from atonc.insight.explain.types import (
     CPU,
     HYBRID,
@@ -25,7 +26,6 @@ from atonc.machine.hw.machine import milliseconds
 
 MOST_ACTIONS = 3
 _FLAG = re.compile(r"--[a-z][a-z-]*")
-BOTTLENECKS = {"feature": "conv input bandwidth", "programming": "NPU setup"}  # labels of the cycle model, for readers
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def more_figures(network: NetworkView) -> Iterator[KeyFigure]:
         yield KeyFigure("attainable minimum", f"{times}, {limit.times_absolute:.2f}x theoretical minimum")
     bound = next(iter(network.bound_by.items()), None)
     if bound is not None:
-        yield KeyFigure("bottleneck", f"{bottleneck(bound[0])}, {100 * bound[1]:.0f} % of the time")
+        yield KeyFigure("bottleneck", f"{bound_name(bound[0])}, {100 * bound[1]:.0f} % of the time")
     on_cpu = network.count(CPU) + network.count(HYBRID)
     yield KeyFigure("epochs", f"{network.count(NPU):,} on the NPU, {on_cpu:,} on the CPU")
     yield KeyFigure("cycles", f"{network.cycles:,}")
@@ -92,15 +92,11 @@ def more_figures(network: NetworkView) -> Iterator[KeyFigure]:
         yield KeyFigure("multiplications", f"{network.macs / 1e6:,.1f} M")
         yield KeyFigure("MAC/cycle", f"{network.macs / max(1, network.cycles):.1f}")
     if network.energy.known:
-        yield KeyFigure("energy", f"{network.energy}/inference, estimated")
+        yield KeyFigure("energy", f"{network.energy}, estimated")
     yield KeyFigure("weights", size_text(network.memory.weights_bytes))
     uses = network.memory.ram_by_use
     if len(uses) > 1:
         yield KeyFigure("RAM", ", ".join(f"{RAM_FOR[use]} {size_text(size)}" for use, size in uses.items()))
-
-
-def bottleneck(label: str) -> str:
-    return BOTTLENECKS.get(label, label)
 
 
 def best_actions(network: NetworkView) -> list[BestAction]:
