@@ -20,6 +20,7 @@ from atonc.insight.explain.actions import Action, BuildFigures, TriedOption, ran
 from atonc.insight.explain.types import Decision, RemedyPrice
 from atonc.insight.report import compare_text, compile_text, explain_text, exports, generate_report, parts
 from atonc.insight.report import document as doc
+from atonc.machine.base.words import difference_text
 from atonc.machine.cost.network import StepCost
 from atonc.machine.hw.epoch import Epoch
 
@@ -170,8 +171,8 @@ def test_operators_of_one_reason_add_their_times_up() -> None:
 
 def test_exact_means_every_output() -> None:
     def report(*percents: float) -> Any:
-        same = {"name": "o", "cosine": 1.0, "max_lsb": 0, "max_error": 0.0, "within1_percent": 100.0}
-        outputs = [some(exact_percent=p, **same) for p in percents]
+        each = {"name": "o", "cosine": 1.0, "max_lsb": 0, "within1_percent": 100.0, "max_error": 0, "span": 1}
+        outputs = [some(exact_percent=p, **each) for p in percents]
         return some(outputs=outputs, samples=1, layers=1, tensors=1, worst_layer=0, as_vendor=0, sums="", checks=())
 
     every, one = (compile_text._verify_data(report(100.0, second)) for second in (100.0, 99.0))
@@ -184,3 +185,11 @@ def test_layers_without_a_partner_take_their_share() -> None:
     first, second = compare_text.pairing_lines(found)
     assert first == "3 of 4 layers of A that take time have a partner; those without take 25.0 % of its time"
     assert second == "2 of 2 layers of B that take time have a partner"
+
+
+def test_a_difference_stands_beside_its_scale() -> None:
+    assert difference_text(61.99, 7700.0) == "61.99 (0.8 % of the output's range 7,700)"
+    assert difference_text(0.003906, 0.9414) == "0.003906 (0.4 % of the output's range 0.9414)"
+    assert difference_text(1e-4, 2.0) == "0.0001 (0.0050 % of the output's range 2)"
+    assert difference_text(0.25, 0.0) == "0.25 in real values", "of a constant output"
+    assert difference_text(0.0, 2.0) == "0"

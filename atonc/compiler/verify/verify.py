@@ -40,7 +40,7 @@ from atonc.compiler.verify.emulation import Emulation
 from atonc.machine.base.errors import VerificationError
 from atonc.machine.base.frozen import brief, dataclass
 from atonc.machine.base.progress import stage
-from atonc.machine.base.words import count
+from atonc.machine.base.words import count, difference_text
 from atonc.machine.hw.mpool import MemoryPool
 
 if TYPE_CHECKING:
@@ -292,8 +292,7 @@ class OutputCheck:
         """The largest error: in LSB, of floats in real values beside their range."""
         if not self.is_float:
             return f"max error {self.max_lsb:g} LSB"
-        share = 100 * self.max_error / self.span if self.span else 0.0
-        return f"max error {self.max_error:.3g}" + (f" ({share:.2g} % of range)" if share else "")
+        return f"max error {difference_text(self.max_error, self.span)}"
 
 
 @dataclass(frozen=True)

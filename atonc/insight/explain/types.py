@@ -431,6 +431,7 @@ class NetworkView:
     tensors: Mapping[str, TensorView] = field(default_factory=dict)  # of the layers' inputs and outputs
     verified: Verified | None = None
     accuracy: AccuracyReport | None = None  # where it loses against float, if that was asked
+    advice: tuple[tuple[str, str], ...] = ()  # options that were tried and help: flags, what each brings
     search: tuple[Attempt, ...] = ()  # every program that was built, of models that were compiled here
     decisions: Decisions | None = None  # of the one that was taken
 
