@@ -133,6 +133,11 @@ def test_options_say_what_they_bring() -> None:
     )
 
 
+def test_a_bound_is_told_as_one() -> None:
+    bound = replace(NOW, latency_ms=1.5, ram_bytes=1040 * KIB, at_most=True)
+    assert _tried(NOW, bound).brings.startswith("at most 1.50 ms (-25.0 %), RAM +40.0 KiB")
+
+
 def test_options_are_ranked_by_time_and_those_that_bring_nothing_are_left_out() -> None:
     faster, smaller = replace(NOW, latency_ms=1.9), replace(NOW, ram_bytes=500 * KIB, latency_ms=2.2)
     dear = replace(NOW, ram_bytes=990 * KIB, latency_ms=2.2)

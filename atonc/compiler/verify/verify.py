@@ -55,8 +55,6 @@ FLOAT_NOISE, FLOAT_STEPS = 1e-3, 4 * 2.0**-24  # of a code, and of a value: memo
 class LayerCheck:
     """One tensor that the program holds, in codes."""
 
-    __repr__ = brief
-
     tensor: str
     kind: str
     node: str
@@ -74,6 +72,7 @@ class LayerCheck:
     own: bool = False  # beyond its limit, value for value what its form means: the form is coarser than it declares
     as_vendor: bool = False  # beyond its limit, value for value as the vendor's roundings give it
     poor: bool = False  # further off than a layer may be unless the user allows it
+    __repr__ = brief
 
     @property
     def bad(self) -> bool:
@@ -300,14 +299,13 @@ class OutputCheck:
 class VerifyReport:
     """Every layer within its limit; free-running outputs against exact arithmetic of the canonical graph."""
 
-    __repr__ = brief
-
     samples: int
     outputs: tuple[OutputCheck, ...]
     layers: int = 0
     worst_layer: float = 0.0  # codes
     checks: tuple[LayerCheck, ...] = ()  # every tensor, its worst of all samples
     tensors: int = 0  # that were compared: those in memory, and those that flow on inside an epoch
+    __repr__ = brief
 
     @property
     def worst_text(self) -> str:
