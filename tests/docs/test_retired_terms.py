@@ -94,24 +94,29 @@ def docstrings(tree: ast.AST) -> set[int]:
     return found
 
 
+NEXT = {  # the mark that ends or interrupts what is open
+    '"': re.compile(r'(?:\\.|[^"\\\n])*(["\n])', re.DOTALL),
+    "`": re.compile(r"(?:\\.|(?!\$\{)[^`\\])*(`|\$\{)", re.DOTALL),
+    "{": re.compile(  # comments, quoted marks and regular expressions have marks of their own
+        r"(?://[^\n]*|'(?:\\.|[^'\\\n])*'|/(?! )(?:\\.|\[(?:\\.|[^\]\n])*\]|[^/\\\n\[])+/|[^\"`{}])*?([\"`{}])",
+        re.DOTALL,
+    ),
+}
+
+
 def script_strings(text: str) -> Iterator[tuple[int, str]]:
     """Texts of a script, without comments and without the expressions inside of templates."""
-    opened: list[str] = []  # " and ` of texts, ${ of an expression in one, { of a block
-    start = 0
-    for match in re.finditer(r"\\.|//[^\n]*|\$\{|[\"`{}\n]", text, re.DOTALL):
-        mark, inner = match[0], opened[-1] if opened else "{"
-        if inner in ('"', "`"):
-            if mark == "\n" and inner == '"':  # no text: a mark inside of an expression
-                opened.pop()
-            elif mark == inner or (inner == "`" and mark == "${"):
-                yield text.count("\n", 0, start) + 1, text[start : match.start()]
-                opened = [*opened[:-1]] if mark == inner else [*opened, mark]
-        elif mark in ('"', "`", "{"):
+    opened, at = ["{"], 0  # " and ` of texts, { of blocks and of expressions
+    while match := NEXT[opened[-1]].match(text, at):
+        mark, inner = match[1], opened[-1]
+        if inner != "{":
+            yield text.count("\n", 0, at) + 1, text[at : match.start(1)]
+            opened = [*opened, "{"] if mark == "${" else opened[:-1]
+        elif mark != "}":
             opened.append(mark)
-            start = match.end()
-        elif mark == "}" and opened:
+        elif len(opened) > 1:
             opened.pop()
-            start = match.end()
+        at = match.end()
 
 
 def sentences(path: Path) -> Iterator[tuple[int, str]]:

@@ -530,7 +530,7 @@ def priced(
         replace(layer, decisions=tuple(_price(one, layer, network, results) for one in layer.decisions))
         for layer in network.layers
     )
-    return replace(network, layers=tuple(layers)), found
+    return replace(network, layers=tuple(layers), advice=tuple((one.flags, one.brings) for one in found)), found
 
 
 def _as_usual(decision: Decision) -> bool:

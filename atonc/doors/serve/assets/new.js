@@ -62,7 +62,7 @@ export function draw() {
     total > most ? h("p.alert.bad", {}, `${bytes(total)} are more than the ${bytes(most)} that the server takes`) : null,
     h("button.main", { disabled: !(models.length || again) || lacks || total > most, id: "compile" }, many),
     options(opened),
-    server.info && h("p.hint", {}, `A job may take ${server.info.limits.seconds} s of processor time and ${bytes(server.info.limits.memory_bytes)}; ` +
+    server.info && h("p.hint", {}, `A job may take ${server.info.limits.seconds} s of CPU time and ${bytes(server.info.limits.memory_bytes)}; ` +
       `${server.info.limits.processes} run at once. Nothing leaves this machine.`),
   );
 }

@@ -73,5 +73,5 @@ export function failure(job) {
   const error = job.error || {};
   const said = (error.where ? `${error.where}: ` : "") + (error.what || "failed");
   const text = /[.!?]$/.test(said) ? said : `${said}.`;
-  return h("p.failure", {}, text, error.remedy ? h("span", {}, ` What to do: ${error.remedy}.`) : null);
+  return h("p.failure", {}, text, error.remedy ? h("span", {}, ` Fix: ${error.remedy}.`) : null);
 }
