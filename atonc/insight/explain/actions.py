@@ -40,6 +40,7 @@ from atonc.machine.hw.safety.evidence.grades import Grade
 
 WORTH = 0.05  # of the time: less is not worth a compilation that nobody asked for
 _LITTLE = 0.005  # of time or of a memory: less is noise of other places and orders
+_LEAST_LSB = 0.05  # of error: less is none that anybody sees
 _QUICK_TRIES = 2  # compilations that `generate` may add
 _STEP = 32 << 10  # bytes of RAM that people count in
 _FEW_PRODUCTS = 20_000  # of a network that the CPU may be done with before the NPU is set up
@@ -354,7 +355,7 @@ class TriedOption:
         found = [self.action.otherwise] if self.action.otherwise else []
         if (new := self.after.unseen - self.before.unseen) > 0:
             found.append(f"{count(new, 'epoch')} not seen in ST programs")
-        if self.after.error > self.before.error + _LITTLE:
+        if self.before.fits and self.after.error > self.before.error + _LEAST_LSB:
             found.append(f"max error {self.after.error:.3g} LSB instead of {self.before.error:.3g}")
         return tuple(found)
 
