@@ -113,7 +113,7 @@ def test_spills_come_first_and_with_options(tmp_path: Path, capsys: pytest.Captu
     pools = ["--mpool", _pools(tmp_path, 168, external)]
     assert main(["explain", model, *pools]) == 0
     text = capsys.readouterr().out
-    assert text.index("SPILL:") < text.index("what to do") and "\nRAM " in text
+    assert text.index("SPILL:") < text.index("with actions") and "\nRAM " in text
     assert _first(text)[0][0] == "--input-data-type"
     assert "less in external RAM" in text
     assert main(["analyze", model, *pools, "--no-verify", "--no-spill", "-q"]) == 1
