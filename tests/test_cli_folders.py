@@ -86,4 +86,4 @@ def test_a_float_output_tells_real_values(capsys: pytest.CaptureFixture[str], tm
     (output,) = json.loads(capsys.readouterr().out)["verify"]["outputs"]
     assert output["max_lsb"] == 1.0 and output["max_error"] == pytest.approx(1 / 256) and output["within1_pct"] == 100.0
     said = (tmp_path / "out" / "network_report.txt").read_text()
-    assert re.search(r"max error 0\.00391 \(\d\.\d+ % of range\)", said)
+    assert re.search(r"max error 0\.003906 \(\d\.\d % of the output's range \d\.\d+\)", said)

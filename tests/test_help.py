@@ -50,6 +50,13 @@ def test_the_full_help_has_every_option(capsys: pytest.CaptureFixture[str]) -> N
     assert "--distrust" in every and "--distrust" not in usual and "generate --help-all" in usual
 
 
+def test_what_decides_a_build_is_usual_where_one_is_made() -> None:
+    """Verbs that compile on the way show their own options first."""
+    for flag in ("--name", "--st-neural-art", "--prefer", "--board"):
+        shown = {name for name in ("generate", "explain", "validate") if flag in VERBS[name].format_help()}
+        assert shown == {"generate"}, flag
+
+
 def test_a_verb_without_rare_options_has_no_full_help() -> None:
     assert "--help-all" not in VERBS["completion"].format_help()
     assert main(["completion", "bash", "--help-all"]) == 2

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -140,3 +141,23 @@ def test_a_seed_stands_for_its_mistakes() -> None:
     first, again, other = (random_mistakes(ROOT, seed, 5, area) for seed in (7, 7, 8))
     assert first == again != other and len({one.name for one in first}) == 5
     assert all(one.file.startswith(area) and one.old in (ROOT / one.file).read_text() for one in first)
+
+
+@pytest.mark.parametrize(("without", "found"), [([], True), ([mutants.NEVER_ENDS], False)])
+def test_tests_that_take_too_long_tell_something_where_they_end_without_the_mistake(
+    without: list[str], found: bool
+) -> None:
+    class Slow:
+        planted = False
+
+        @contextmanager
+        def with_mistake(self, mutant: Any) -> Iterator[None]:
+            self.planted = True
+            yield
+            self.planted = False
+
+        def failing(self, tests: Sequence[str], seconds: int) -> list[str]:
+            assert seconds <= 4 * mutants.NEAR_SECONDS
+            return [mutants.NEVER_ENDS] if self.planted else without
+
+    assert mutants.look(replace(SAMPLE[0], at=1), Slow()).found == found

@@ -138,12 +138,12 @@ def test_a_float_beyond_its_largest_number_is_infinite(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------ what only packages decide
 
 
-def far(lacks: str = "", spread: float = 0.0) -> judging.OutputResult:
-    """An output that is further from our own arithmetic than our other rounding; `spread`: rmse of the model's other
-    kernels, where there are some."""
+def far(lacks: str = "", spread: float = 0.0, times: float = 3.0) -> judging.OutputResult:
+    """An output that is so many times further from our own arithmetic than our other rounding; `spread`: rmse of the
+    model's other kernels, where there are some."""
     rng = np.random.default_rng(0)
     exact = rng.normal(0, 1, (10, 64))
-    made, near = exact + rng.normal(0, 1, exact.shape), exact + rng.normal(0, 0.1, exact.shape)
+    made, near = exact + rng.normal(0, 1, exact.shape), exact + rng.normal(0, 1 / times, exact.shape)
     graph = Graph({"y": Tensor("y", (1, 64), "float32")}, (), ("y",), ("y",))
     own = judging.output_result(graph, "y", made, {EXACT: exact, ROUNDED_ONCE: near})
     if not spread:
@@ -159,6 +159,8 @@ def far(lacks: str = "", spread: float = 0.0) -> judging.OutputResult:
         (far(lacks="ai_edge_litert"), judging.UNJUDGED, CANNOT_JUDGE),
         (far(spread=0.1), judging.FAR, 1),
         (far(spread=1.0), judging.SPREAD, 0),
+        (far(lacks="ai_edge_litert", times=20.0), judging.FAR, 1),
+        (far(spread=1.0, times=20.0), judging.FAR, 1),
     ],
 )
 def test_what_our_own_kernels_do_not_let_pass_others_decide(
@@ -171,7 +173,7 @@ def test_what_our_own_kernels_do_not_let_pass_others_decide(
     shown = argparse.Namespace(json=False, quiet=False)
     assert give(CommandReply("validate", document), shown) == code
     said = capsys.readouterr()
-    assert ("pip install 'atonc[reference]'" in said.err) == (code == CANNOT_JUDGE) == ("cannot judge" in said.out)
+    assert ("pip install ai-edge-litert" in said.err) == (code == CANNOT_JUDGE) == ("cannot judge" in said.out)
     assert document.line.startswith({0: "passed", 1: "failed", CANNOT_JUDGE: "cannot judge"}[code])
     assert ("failed" in said.out) == (code == 1)
     assert (b"<failure" in junit("validate", Path("m"), document.checks or ())) == (code == 1)

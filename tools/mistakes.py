@@ -241,13 +241,22 @@ def _read(path: Path) -> _File:
     return _File(frozenset(imports), frozenset(words), len(source))
 
 
+def _callers(tree: ast.Module, inside: str) -> set[str]:
+    """The name of a function, and of those in its file that use it, directly or not."""
+    own = set(inside.split(".")) - {"__init__", "__call__", "__post_init__"}
+    words = {one.name: {getattr(n, "id", getattr(n, "attr", "")) for n in ast.walk(one)} for _, one in _functions(tree)}
+    while more := {name for name, used in words.items() if used & own and len(name) > 4} - own:
+        own |= more
+    return own
+
+
 def nearest_tests(root: Path, mistake: Mistake, most: int) -> Sequence[str]:
     """Files of tests by how near they are: they import the module, name its functions, import who imports it, or lie in
     the folder of its room. Of those alike the smallest first."""
     module = mistake.file.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
     tree = _parsed(root / mistake.file)[1]
     names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    own = set(mistake.inside.split(".")) - {"__init__", "__call__", "__post_init__"}
+    own = _callers(tree, mistake.inside)
     users = {
         str(path.relative_to(root).with_suffix("")).replace("/", ".").removesuffix(".__init__"): own & _read(path).words
         for path in (root / "atonc").rglob("*.py")

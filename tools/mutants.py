@@ -9,7 +9,8 @@ tests run first and stop at the first failure; where all pass, the folders aroun
 `--whole`, all tests. What fails must pass without the mistake, else it tells nothing. A mutant whose text is gone is
 *stale*: change the list. `--state`: a file that remembers what was found, so that the same call goes on where it
 stopped. With `--random` mistakes are made by rule at random places (`tools/mistakes.py`), and the nearest tests are
-found by what they import and name; one whose tests take longer than their limit of processor time is not found by them.
+found by what they import and name. Tests have a limit of processor time: what takes them beyond it is found where they
+keep to it without the mistake.
 """
 
 from __future__ import annotations
@@ -199,7 +200,7 @@ def look(mutant: Mutant, copy: Copy, whole: bool = False, wide: bool = True) -> 
     for where, tests, seconds in _circles(mutant, whole, wide):
         with copy.with_mistake(mutant):
             failed = copy.failing(tests, seconds=seconds)
-        late = failed == [NEVER_ENDS] and mutant.at >= 0
+        late = failed == [NEVER_ENDS] and mutant.at >= 0 and bool(copy.failing(tests, seconds=seconds))
         if failed and not late:
             return Outcome(mutant.name, True, failed[0], where)
     return Outcome(mutant.name, False, "its tests take too long" if late else "")

@@ -53,7 +53,7 @@ def test_text_and_map_count_the_same_constants(made: building.BuiltApplication) 
     in_code, in_slots = sum(one["code_constants_bytes"] for one in told), sum(map(_size, made.output.contents))
     assert sum(one["constants_bytes"] for one in told) == in_code + in_slots and in_code > 0
     said = app_text._slots(made)
-    assert f"{size_text(in_slots)} of constants" in said and f"{size_text(in_code)} of constants of CPU layers" in said
+    assert f"{size_text(in_slots)} of constants" in said and f"{size_text(in_code)} more in C files" in said
 
 
 def _size(one: SlotContents) -> int:

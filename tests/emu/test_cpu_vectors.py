@@ -195,3 +195,13 @@ def test_unknown_functions_are_named() -> None:
     for name in ("ll_sw_forward_lrn", "LL_ATON_LIB_ConvInteger", "anything"):
         with pytest.raises(NotModelledError, match=name):
             run_call(name, [], Bench().memory)
+
+
+@pytest.mark.parametrize("name", ["scale", "bias"])
+def test_normalisations_have_a_number_for_each_channel(name: str) -> None:
+    bench, x = Bench(), values(1, 3, 4, 5)
+    described = {key: bench.tensor(values(1, 1, 1, 5 - (key == name))) for key in ("mean", "var", "scale", "bias")}
+    call = general("X", bench.tensor(x), bench.output(x.shape, np.float32)) | described
+    for kind in ("bn", "instance_normalization"):
+        with pytest.raises(InputError, match="4 values for 5 channels"):
+            run_call(f"ll_sw_forward_{kind}", [call], bench.memory)

@@ -45,6 +45,16 @@ def test_a_broken_picture(model: Path, tmp_path: Path) -> None:
     refused(model, folder, "2.png: cannot be read as an image")
 
 
+def test_a_float_model_that_is_not_there(model: Path, tmp_path: Path) -> None:
+    folder = colour_folder(tmp_path / "data")
+    refused(model, folder, r"absent\.onnx: there is no such file", float_model=str(tmp_path / "absent.onnx"))
+
+
+@pytest.mark.parametrize("number", [0, 1001])
+def test_units_of_work_have_some_samples(model: Path, tmp_path: Path, number: int) -> None:
+    refused(model, tmp_path, f"{number} samples together", samples_together=number)
+
+
 def test_more_folders_than_classes(model: Path, tmp_path: Path) -> None:
     folder = colour_folder(tmp_path / "data")
     (folder / "yellow").mkdir()

@@ -186,6 +186,20 @@ def test_windows_that_onnxruntime_does_not_run_are_refused() -> None:
         read_onnx(net.model({"x": SHAPE}, net.node("MaxPool", [net.qdq("x", S)], **attrs)))
 
 
+@pytest.mark.parametrize("pads", [[0, 0, 0], [0, -1, 0, 1], [1] * 6])
+def test_paddings_that_are_none_are_refused(pads: list[int]) -> None:
+    net = Net()
+    made = net.node("MaxPool", [net.qdq("x", S)], kernel_shape=[2, 2], pads=pads)
+    with pytest.raises(ModelError, match="are no paddings for 2 dimensions"):
+        read_onnx(net.model({"x": SHAPE}, made))
+
+
+def test_a_reshape_needs_a_shape() -> None:
+    net = Net()
+    with pytest.raises(ModelError, match="Reshape without a shape"):
+        read_onnx(net.model({"x": SHAPE}, net.node("Reshape", [net.qdq("x", S)])))
+
+
 def test_operators_of_a_later_opset_are_refused() -> None:
     net = Net(opset=9)
     with pytest.raises(ModelError, match="no operator of opset 9"):

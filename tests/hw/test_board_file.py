@@ -116,6 +116,7 @@ def test_choices_name_a_set_and_a_board() -> None:
         (OWN + '[pools.x]\nuse = ["rom"]', "line 4, pools.x, use: no memory or area 'rom'"),
         (OWN + '[pools.x]\nuse = [{ of = "octoFlash", base = 0x70380000, size = "128M" }]', "pool octoFlash ends at"),
         (OWN + '[pools.x]\nuse = [{ of = "octoFlash", base = 0x90000000 }]', "0x90000000 is not in octoFlash"),
+        (OWN + '[pools.x]\nuse = [{ of = "octoFlash", base = 0x78000000 }]', "0x78000000 is not in octoFlash"),
         (OWN + "[pools.x]\nuse = [{ size = 1 }]", "lacks `of`"),
         (OWN + "[pools.x]\nuse = [3]", "not a list of at most"),
         (OWN + '[pools."a b"]\nuse = []', "not a name for a pool set"),

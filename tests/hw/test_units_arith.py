@@ -292,3 +292,21 @@ def test_types_that_hold_too_much_are_not_trusted(dtype: type) -> None:
     )  # fmt: skip
     exact = ends.astype(np.int64) * -65536
     assert (arith.execute(config, ends, ends) == exact // 65536).all()
+
+
+@pytest.mark.parametrize("channels", [1, 5, 64])
+@pytest.mark.parametrize("pixels", [1, 2, 7])
+@pytest.mark.parametrize("turned", [False, True])
+def test_rows_are_those_that_the_counters_reach(channels: int, pixels: int, turned: bool) -> None:
+    """One row for each channel, in turns or with all pixels of a channel behind each other."""
+    back, all_of_them = -(channels - 1), channels * pixels
+    counters = {"count1": 1, "step": 1, "step_every": pixels - 1, "reset1_every": all_of_them - 1, "offset1": back}
+    if turned:
+        counters = {"count1": 1, "step": 1, "reset1_every": channels - 1, "offset1": back, "count3": 1}
+        counters |= {"reset3_every": all_of_them - 1, "offset3": back}
+    config = ArithConfig(vector_a=1, table=np.zeros((arith.ROWS, 3), "<i2").tobytes(), **counters)
+    reached = set(scalar.arith_rows(config, 3 * all_of_them))
+    assert reached == set(range(channels)) and arith.reached_rows(config) == arith.used_rows(config) == channels
+    table = np.zeros((arith.ROWS, 3), "<i2")
+    table[100] = 1
+    assert arith.used_rows(replace(config, table=table.tobytes())) == 101

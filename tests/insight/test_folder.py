@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +47,13 @@ def test_a_folder_of_ours_says_what_the_compiler_said(built: tuple[NetworkView, 
     assert read.latency_ms == pytest.approx(compiled.latency_ms, rel=0.01)
     assert [step.known for step in read.steps] == [step.known for step in compiled.steps]
     assert {b.layer for b in read.buffers if b.kind == "activation"} <= {layer.name for layer in read.layers}
+
+
+def test_options_that_differ_are_kept(built: tuple[NetworkView, Path]) -> None:
+    asked = {"--prefer": "memory", "--board": "mine.toml"}
+    document = json.loads((built[1] / "network_program.json").read_text())
+    kept = json.loads(json.dumps(document | saved.rows(replace(built[0], options=asked))))
+    assert saved._saved(kept, {step["number"]: step["kind"] for step in document["steps"]}).options == asked
 
 
 def test_without_our_file_names_come_from_c_info(built: tuple[NetworkView, Path], tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atonc.compiler.emit.c.cpu.elementwise import BINARY, REDUCTIONS
+from atonc.compiler.emit.c.cpu_calls import cpu_calls
 from atonc.compiler.ops.shapes import broadcast, infer_shape
+from atonc.machine.base.errors import UnsupportedError
 from tests.kernels.three_ways import one_op, random_values, same_three_ways, tensor
 
 quick = settings(max_examples=60, deadline=None)
@@ -52,6 +54,14 @@ def test_concat_and_split(dtype: str, axis: int, sizes: list[int], seed: int, jo
     whole = tensor("whole", shape(sum(sizes)), dtype)
     graph, op = one_op("concat", parts, [whole], axis=axis) if join else one_op("split", [whole], parts, axis=axis)
     same_three_ways(graph, op, values_of(graph, seed))
+
+
+def test_parts_of_a_constant_are_refused() -> None:
+    """A table has no address to count from: the first part is its own, others would be the first part too."""
+    whole = tensor("whole", (4, 3), "int16", data=np.arange(12).reshape(4, 3).astype(np.int16))
+    graph, op = one_op("split", [whole], [tensor(f"p{k}", (2, 3), "int16") for k in range(2)], axis=0)
+    with pytest.raises(UnsupportedError, match="split: part of a constant"):
+        cpu_calls(op, graph)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])

@@ -9,13 +9,18 @@ import pytest
 
 from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.ir import Graph, Op
+from atonc.compiler.lower.conv.chains import as_seen
 from atonc.compiler.lower.semantics.run import run_mapped
+from atonc.compiler.plan.types import EpochPlan
 from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
+from atonc.machine.hw.fields import changed
+from atonc.machine.hw.safety import mode_keys
 from atonc.machine.hw.safety.evidence import Grade
+from atonc.machine.hw.units.convacc import ConvaccConfig
 from tests.compiler.layer_checks import soil
 from tests.compiler.random_graphs import random_inputs
-from tests.lower.harness import activation, constant, graph_of
+from tests.lower.harness import activation, constant, graph_of, lower
 
 ALLOWED = (Grade.SEEN, Grade.ONCE, Grade.WITHIN)
 Size = tuple[int, int]
@@ -80,3 +85,17 @@ def test_a_convolution_stays_on_the_npu(graph: Graph) -> None:
     soil(emulation)
     reference = run_mapped(compiled.graph, compiled.mapped, inputs)
     assert np.array_equal(emulation.run(inputs)["y"], reference["y"])
+
+
+@pytest.mark.parametrize("seen", (0, 1))
+def test_a_unit_takes_the_raw_flag_that_it_was_seen_with(seen: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever it had before; without either of them there is no such unit."""
+    plans, _ = lower(conv((12, 12), 8, 8, (3, 3), (1, 1, 1, 1)))
+    units = [unit for plan in plans if isinstance(plan, EpochPlan) for unit in plan.units.values()]
+    unit = next(one for one in units if isinstance(one, ConvaccConfig))
+    known = mode_keys.mode_key(changed(unit, raw_out=seen))
+    monkeypatch.setattr(mode_keys, "proven_modes", lambda kind: {known: None})
+    found = [as_seen(changed(unit, raw_out=before)) for before in (0, 1)]
+    assert found == [changed(unit, raw_out=seen)] * 2
+    monkeypatch.setattr(mode_keys, "proven_modes", lambda kind: {})
+    assert as_seen(unit) is None

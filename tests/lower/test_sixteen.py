@@ -11,11 +11,14 @@ import pytest
 
 from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
+from atonc.compiler.lower import map_ops as mapping
+from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.kernel_parts import met_together
 from atonc.compiler.lower.conv.requantise import WHOLE_FORMAT, Accumulated
 from atonc.compiler.lower.conv.wide_results import AS_CODES, MOST_SHIFT, wide_rules
 from atonc.compiler.lower.map_ops import Mapped, map_ops
 from atonc.compiler.lower.semantics.arithmetic import limited, shifted
+from atonc.compiler.lower.registry import Refusal, recipe_for
 from atonc.compiler.lower.semantics.run import mapped_op
 from atonc.compiler.lower.semantics.sums import requantised
 from atonc.compiler.lower.sixteen.streams import HIGHEST, LOWEST, WideSum, never_negative
@@ -23,6 +26,8 @@ from atonc.compiler.lower.sixteen.sums import PairOfHalves, TwoHalves
 from atonc.compiler.ops import run_graph
 from atonc.compiler.plan.policy import MOST_CODES, WIDE_STEP
 from atonc.compiler.request.options import Options
+from atonc.compiler.select.form import RefusedForm
+from atonc.compiler.select.rules import COARSE
 from atonc.compiler.verify.emulation import Emulation
 from atonc.insight.evaluating.engine import Engine, npu_kernel
 from atonc.machine.hw.safety.evidence import PUBLISHED
@@ -359,3 +364,22 @@ def test_engine_and_emulator_agree(network) -> None:
     for number, codes in enumerate(inputs):
         for name, value in emulation.run({"x": codes.astype(np.int16)}, observe=True).items():
             np.testing.assert_array_equal(found[name][number].reshape(value.shape), value, err_msg=name)
+
+
+@pytest.mark.parametrize(("codes", "fine"), [(2.0, True), (64.0, True), (65.0, False)])
+def test_a_form_is_shown_to_be_fine_in_steps_of_its_format(
+    codes: float, fine: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """32 codes of 16 bits weigh as much as one of 8 bits."""
+    graph = conv_graph()
+    op, context = graph.ops[0], Context(facts(graph))
+    context.buffer(op.inputs[0])
+    monkeypatch.setattr(mapping, "farthest", lambda *_: codes)
+    recipe, refused = recipe_for(op.kind, True), RefusedForm(COARSE, "", "", "")
+    assert recipe is not None
+    if fine:
+        assert mapping._shown_fine(op, recipe, refused, context)
+        assert context.semantics[op.name].error <= 64
+    else:
+        with pytest.raises(Refusal):
+            mapping._shown_fine(op, recipe, refused, context)

@@ -120,7 +120,8 @@ def test_the_outlook_is_no_promise_that_the_search_breaks() -> None:
     """What the summary says of `--resident` is what it brings, or less."""
     plain, kept = digits(), digits(resident="all")
     assert plain.resident_outlook is not None and kept.resident_outlook is None
-    said, taken = plain.resident_outlook
+    said, taken, every = plain.resident_outlook
+    assert every
     assert kept.cost.latency_ms <= said < plain.cost.latency_ms and taken <= kept.memory.resident_bytes
     advice = quick(plain)
     assert advice is not None and advice.command.endswith("--resident all") and advice.after.latency_ms == said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,16 @@ def test_what_would_run_code_is_refused(changes: dict[str, bytes | None], words:
 def test_what_is_no_program_is_refused(data: bytes) -> None:
     with pytest.raises(ModelError):
         checked_archive(data, "m.pt2")
+
+
+@pytest.mark.parametrize("name", ["other/models/model.json", "model/byteorder"])
+def test_members_lie_in_one_folder_and_each_once(name: str) -> None:
+    """Which of two of one name counts, readers do not agree on."""
+    data = io.BytesIO(archive())
+    with zipfile.ZipFile(data, "a") as target, warnings.catch_warnings(action="ignore"):
+        target.writestr(name, b"little")
+    with pytest.raises(ModelError, match="in several folders or twice"):
+        checked_archive(data.getvalue(), "m.pt2")
 
 
 def test_a_bomb_is_refused_by_what_it_says_of_itself() -> None:

@@ -85,6 +85,14 @@ def test_bare_verbosity(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0 and not out
 
 
+@pytest.mark.parametrize(("level", "shown"), [("1", False), ("2", True)])
+def test_the_highest_verbosity_shows_the_header(
+    level: str, shown: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(capsys, "reloc", images.folder(), "-o", tmp_path, "--verbosity", level)
+    assert code == 0 and ("header of " in out) == shown
+
+
 def refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, *pools: dict[str, object], more: str = "") -> str:
     mpool = pool_file(list(pools), "wrong")
     words = ("generate", DIGITS, "-o", tmp_path, "--mpool", mpool, "-r", *([more] if more else []), "--no-verify")

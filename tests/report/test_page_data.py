@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 from atonc.compiler.frontends.coverage import Coverage, FloatNode
 from atonc.compiler.place.usage import MemoryUse, UsageRow, Use
+from atonc.compiler.request.options import Options
+from atonc.delivery.generate import generating
+from atonc.insight.explain.ours import network_view
 from atonc.insight.explain.types import CPU, HYBRID, NPU, Measured, MeasuredBlock, NetworkView, error_band
 from atonc.insight.report.html.network import network_data, roofline
+from atonc.insight.report.key_figures import best_actions
 from tests.compiler.test_named_cases import _conv, _net
 from tests.insight.views import view
 
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
 OUTSIDE, INSIDE, KEPT, BOUND = 7_000, 11_000, 1_300, 17_000
 
 
@@ -86,3 +92,16 @@ def test_the_largest_operators_in_float_come_first() -> None:
     nodes = tuple(FloatNode(f"n{size}", "softmax", size, "why") for size in (5, 9, 7))
     network = replace(_network(), coverage=Coverage(3, 100, nodes))
     assert [size for _, _, size, _ in network_data(network)["floats"]] == [9, 7, 5]
+
+
+def test_options_that_were_compiled_come_first() -> None:
+    """Then changes of the model, and none that an option answers already."""
+    network = network_view(generating.analyze(DIGITS, Options(verify=False)))
+    plain = best_actions(network)
+    assert 0 < len(plain) <= 3 and all("saves at most" in one.gain for one in plain)
+    assert any("--resident" in one.what for one in plain), "the weights come from flash"
+    found = best_actions(replace(network, advice=(("--resident all", "0.025 ms (-35.6 %)"),)))
+    assert (found[0].what, found[0].gain, found[0].layer) == ("--resident all", "0.025 ms (-35.6 %)", "")
+    assert not any("--resident" in one.what for one in found[1:])
+    data = network_data(network)
+    assert [row[0] for row in data["actions"]] == [one.what for one in plain] and not data["advised"]

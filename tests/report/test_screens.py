@@ -57,7 +57,7 @@ def test_other_verbs_end_with_a_summary(tmp_path: Path, capsys: pytest.CaptureFi
     for words, labels in (
         (["validate", DIGITS, "--samples", "2"], ("passed", "worst", "layers", "next")),
         (["run", folder], ("emulated", "latency", "CPU", "safety")),
-        (["compare", folder, folder], ("latency", "RAM", "weights", "on the CPU")),
+        (["compare", folder, folder], ("latency", "RAM", "flash", "on the CPU")),
         (["ops"], ("in all", "next")),
         (["doctor"], ("ready", "boards", "next")),
         (["board", "list"], ("in all", "next")),

@@ -20,6 +20,7 @@ from atonc.insight.explain.actions import Action, BuildFigures, TriedOption, ran
 from atonc.insight.explain.types import Decision, RemedyPrice
 from atonc.insight.report import compare_text, compile_text, explain_text, exports, generate_report, parts
 from atonc.insight.report import document as doc
+from atonc.machine.base.words import difference_text
 from atonc.machine.cost.network import StepCost
 from atonc.machine.hw.epoch import Epoch
 
@@ -132,6 +133,11 @@ def test_options_say_what_they_bring() -> None:
     )
 
 
+def test_a_bound_is_told_as_one() -> None:
+    bound = replace(NOW, latency_ms=1.5, ram_bytes=1040 * KIB, at_most=True)
+    assert _tried(NOW, bound).brings.startswith("at most 1.50 ms (-25.0 %), RAM +40.0 KiB")
+
+
 def test_options_are_ranked_by_time_and_those_that_bring_nothing_are_left_out() -> None:
     faster, smaller = replace(NOW, latency_ms=1.9), replace(NOW, ram_bytes=500 * KIB, latency_ms=2.2)
     dear = replace(NOW, ram_bytes=990 * KIB, latency_ms=2.2)
@@ -160,12 +166,12 @@ def test_prices_say_whether_it_is_less_or_more() -> None:
 def test_operators_of_one_reason_add_their_times_up() -> None:
     reason = CpuReason("n", "softmax", BY_NATURE["softmax"], "seen", "", "")
     chapter = compile_text.cpu_chapter([(reason, StepCost(0, "", 100, "cpu", ms, ms, "x")) for ms in (0.25, 0.5)])
-    assert "2 operators, 0.75 ms" in chapter.title and "2 x softmax, 0.750 ms" in str(chapter.blocks[0])
+    assert "2 operators, 0.750 ms" in chapter.title and "2 x softmax, 0.750 ms" in str(chapter.blocks[0])
 
 
 def test_exact_means_every_output() -> None:
     def report(*percents: float) -> Any:
-        each = {"name": "o", "cosine": 1.0, "max_lsb": 0, "within1_percent": 100.0, "span": None}
+        each = {"name": "o", "cosine": 1.0, "max_lsb": 0, "within1_percent": 100.0, "max_error": 0, "span": 1}
         outputs = [some(exact_percent=p, **each) for p in percents]
         return some(outputs=outputs, samples=1, layers=1, tensors=1, worst_layer=0, as_vendor=0, sums="", checks=())
 
@@ -179,3 +185,11 @@ def test_layers_without_a_partner_take_their_share() -> None:
     first, second = compare_text.pairing_lines(found)
     assert first == "3 of 4 layers of A that take time have a partner; those without take 25.0 % of its time"
     assert second == "2 of 2 layers of B that take time have a partner"
+
+
+def test_a_difference_stands_beside_its_scale() -> None:
+    assert difference_text(61.99, 7700.0) == "61.99 (0.8 % of the output's range 7,700)"
+    assert difference_text(0.003906, 0.9414) == "0.003906 (0.4 % of the output's range 0.9414)"
+    assert difference_text(1e-4, 2.0) == "0.0001 (0.0050 % of the output's range 2)"
+    assert difference_text(0.25, 0.0) == "0.25 in real values", "of a constant output"
+    assert difference_text(0.0, 2.0) == "0"

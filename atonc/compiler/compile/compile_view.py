@@ -17,7 +17,8 @@ from atonc.compiler.place import BoardMemory
 from atonc.compiler.place.resident import free_spans
 from atonc.compiler.place.usage import MemoryUse
 from atonc.compiler.request.options import Options
-from atonc.compiler.search.generators.resident import outlook
+from atonc.compiler.search.generators.resident import Prices, by_rate, choose
+from atonc.compiler.search.weights import in_flash
 from atonc.machine.base import progress
 from atonc.machine.base.errors import plain
 from atonc.machine.base.frozen import dataclass
@@ -48,13 +49,14 @@ class CompileView:
         return self.compiled.memory_use(self.board.pools, self.options.epoch_controller)
 
     @cached_property
-    def resident_outlook(self) -> tuple[float, int] | None:
-        """Milliseconds with weights in RAM, and how many bytes: what `--resident` takes at most."""
+    def resident_outlook(self) -> tuple[float, int, bool] | None:
+        """Milliseconds with weights in RAM, how many bytes, and whether all have room: then it is what `--resident`
+        takes, else the most, since the search cuts kernels and activations for more."""
         made = self.compiled
         if not self.may_be_resident or self.options.resident or self.options.encrypt_weights or not made.program.steps:
             return None
-        saved, taken = _outlook(made, self.options.keep_free)
-        return (made.target.machine.milliseconds(self.cost.cycles - saved), taken) if saved > 0 else None
+        saved, taken, every = _outlook(made, self.options.keep_free)
+        return (made.target.machine.milliseconds(self.cost.cycles - saved), taken, every) if saved > 0 else None
 
     @property
     def operators(self) -> int:
@@ -80,10 +82,13 @@ class CompileView:
 
 
 @memoise
-def _outlook(made: Compiled, keep_free: int) -> tuple[int, int]:
-    """Cycles saved and bytes taken, the same for every view of a compilation."""
+def _outlook(made: Compiled, keep_free: int) -> tuple[int, int, bool]:
+    """Cycles saved, bytes taken and whether that is all, the same for every view of a compilation."""
     free = free_spans(made.layout.placed, made.memory)
-    return outlook(made.program, free, sum(end - start for start, end in free) - keep_free, made.target)
+    room, before = sum(end - start for start, end in free) - keep_free, Prices(made.program, made.target).total()
+    cycles, homes = choose(made.program, free, room, made.target, by_rate)
+    sizes = {weights.name: weights.size_bytes for weights in in_flash(made.program, made.target)}
+    return before - cycles, sum(sizes[name] for name in homes), sum(sizes.values()) <= room
 
 
 def analyze(model: Path, options: Options, name: str = "network", watch: Watch = no_watch) -> CompileView:

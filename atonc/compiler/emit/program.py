@@ -99,7 +99,6 @@ class EncryptedRegion:
 
 @dataclass(frozen=True)
 class Program:
-    __repr__ = brief
     steps: tuple[ProgramStep, ...]
     placed: Mapping[str, Placed]
     inputs: tuple[str, ...]  # buffers in the order of the graph's inputs
@@ -109,6 +108,7 @@ class Program:
     relative: tuple[RelativePool, ...] = ()  # of the pools in use
     four_bits: FourBits | None = None  # how engines are taken to read kernels of 4 bits, where some do
     encrypted: EncryptedRegion | None = None  # what its engines decipher (`emit.encryption`)
+    __repr__ = brief
 
     @property
     def movable(self) -> tuple[Movable, ...]:

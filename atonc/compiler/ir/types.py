@@ -73,13 +73,12 @@ def _code_range(dtype: str) -> tuple[int, int]:
 class Tensor:
     """A named value; `data` is set for constants only."""
 
-    __repr__ = brief
-
     name: str
     shape: tuple[int, ...]
     dtype: str
     quant: Quantisation | None = None
     data: Array | None = None
+    __repr__ = brief
 
     @property
     def scale(self) -> float:
@@ -140,8 +139,6 @@ class CarriedState:
 class Graph:
     """Operators in an order in which they can run, and every tensor that they name."""
 
-    __repr__ = brief
-
     tensors: Mapping[str, Tensor]
     ops: tuple[Op, ...]
     inputs: tuple[str, ...]
@@ -153,6 +150,7 @@ class Graph:
     turned: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # edges transposed for the user: axes of before
     states: tuple[CarriedState, ...] = ()  # of the graph as read
     equalised: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # tensor of the float model -> by channel
+    __repr__ = brief
 
     @cached_property
     def producers(self) -> dict[str, Op]:

@@ -66,13 +66,13 @@ class ReasonedCall:
 
 @dataclass(frozen=True)
 class Mapped:
-    __repr__ = brief
     works: tuple[LoweredOperator, ...]  # one of each operator, in the order of the graph
     context: Context
     reason_of: Mapping[str, CpuReason]  # why an operator is a call of the CPU, one for each that is
     forms: Mapping[str, Form] = field(default_factory=dict)  # of operators on the NPU
     stripes: tuple[Stripe, ...] = ()  # whose bands are computed in turn
     unstriped: Mapping[str, RefusedForm] = field(default_factory=dict)  # why others are not, by first operator
+    __repr__ = brief
 
     @property
     def on_cpu(self) -> frozenset[str]:

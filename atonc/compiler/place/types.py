@@ -43,14 +43,13 @@ class Placed:
 class Layout:
     """Where everything lies, and how much memory that takes."""
 
-    __repr__ = brief
-
     placed: Mapping[str, Placed]
     lower_bound_bytes: int  # largest sum of live bytes over the steps: no layout needs less
     memory: MemoryUse
     cached_pools: frozenset[str] = field(default_factory=frozenset)  # external: engines go through the NPU cache
     solver: str = "greedy"
     proven: bool = False  # no smaller peak exists
+    __repr__ = brief
 
     @property
     def peak_bytes(self) -> int:

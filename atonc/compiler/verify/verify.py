@@ -40,7 +40,7 @@ from atonc.compiler.verify.emulation import Emulation
 from atonc.machine.base.errors import VerificationError
 from atonc.machine.base.frozen import brief, dataclass
 from atonc.machine.base.progress import stage
-from atonc.machine.base.words import count
+from atonc.machine.base.words import count, difference_text
 from atonc.machine.hw.mpool import MemoryPool
 
 if TYPE_CHECKING:
@@ -54,8 +54,6 @@ FLOAT_NOISE, FLOAT_STEPS = 1e-3, 4 * 2.0**-24  # of a code, and of a value: memo
 @dataclass(frozen=True)
 class LayerCheck:
     """One tensor that the program holds, in codes."""
-
-    __repr__ = brief
 
     tensor: str
     kind: str
@@ -74,6 +72,7 @@ class LayerCheck:
     own: bool = False  # beyond its limit, value for value what its form means: the form is coarser than it declares
     as_vendor: bool = False  # beyond its limit, value for value as the vendor's roundings give it
     poor: bool = False  # further off than a layer may be unless the user allows it
+    __repr__ = brief
 
     @property
     def bad(self) -> bool:
@@ -293,15 +292,12 @@ class OutputCheck:
         """The largest error: in LSB, of floats in real values beside their range."""
         if not self.is_float:
             return f"max error {self.max_lsb:g} LSB"
-        share = 100 * self.max_error / self.span if self.span else 0.0
-        return f"max error {self.max_error:.3g}" + (f" ({share:.2g} % of range)" if share else "")
+        return f"max error {difference_text(self.max_error, self.span)}"
 
 
 @dataclass(frozen=True)
 class VerifyReport:
     """Every layer within its limit; free-running outputs against exact arithmetic of the canonical graph."""
-
-    __repr__ = brief
 
     samples: int
     outputs: tuple[OutputCheck, ...]
@@ -309,6 +305,7 @@ class VerifyReport:
     worst_layer: float = 0.0  # codes
     checks: tuple[LayerCheck, ...] = ()  # every tensor, its worst of all samples
     tensors: int = 0  # that were compared: those in memory, and those that flow on inside an epoch
+    __repr__ = brief
 
     @property
     def worst_text(self) -> str:

@@ -204,14 +204,13 @@ class ApplicationFiles:
 class BuiltApplication:
     """An application as it was planned and written."""
 
-    __repr__ = brief
-
     plan: ApplicationPlan
     figures: ApplicationFigures
     output: ApplicationFiles = field(repr=False)
     gates: tuple[CheckResult, ...] = ()
     files: tuple[str, ...] = ()  # as they were written
     trial: Mapping[str, Any] | None = None  # what the virtual board showed, if it was asked
+    __repr__ = brief
 
     @property
     def notes(self) -> tuple[str, ...]:

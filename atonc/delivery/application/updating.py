@@ -56,7 +56,6 @@ class BuiltMap:
 
 @dataclass(frozen=True)
 class BuiltUpdate:
-    __repr__ = brief
     application: Application
     built: BuiltMap
     place: ImagePlace
@@ -67,6 +66,7 @@ class BuiltUpdate:
     inside: Mapping[str, bytes] = field(repr=False)  # what the image was made of
     files: tuple[str, ...] = ()  # as they were written
     trial: Mapping[str, Any] | None = None  # what the virtual board showed, if it was asked
+    __repr__ = brief
 
     @property
     def name(self) -> str:

@@ -393,10 +393,10 @@ class CheckRequest:
 
 @dataclass(frozen=True)
 class Checked:
-    __repr__ = brief
     board: str
     spans: tuple[Span, ...]
     findings: tuple[OverlapFinding, ...]
+    __repr__ = brief
 
     @property
     def wrong(self) -> tuple[OverlapFinding, ...]:

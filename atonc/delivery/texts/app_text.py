@@ -103,7 +103,7 @@ def _slots(built: BuiltApplication) -> str:
     what = "constants and images" if built.output.images else "constants"
     saved = f", {size_text(told.saved_constants_bytes)} saved by sharing" if told.saved_constants_bytes else ""
     in_code = sum(one.code_constants_bytes for one in told.networks if one.name not in built.output.images)
-    beside = f", {size_text(in_code)} of constants of CPU layers in C files" if in_code else ""
+    beside = f", {size_text(in_code)} more in C files" if in_code else ""  # of CPU layers
     return f"{count(len(told.networks), 'slot')} of {size_text(size)} with {size_text(used)} of {what}{saved}{beside}"
 
 

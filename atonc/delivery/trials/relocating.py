@@ -35,10 +35,9 @@ _VERSION_FILES = ("Middlewares/ST/AI/Npu/ll_aton/ll_aton_version.h", "ll_aton_ve
 class RelocatableImage:
     """An image on disk."""
 
-    __repr__ = brief
-
     built: BuiltImage
     files: tuple[Path, ...]
+    __repr__ = brief
 
 
 def words(text: str) -> frozenset[str]:

@@ -92,9 +92,8 @@ def _each(shapes: Shapes, inputs: Mapping[str, Any], run: Callable[[Mapping[str,
 class NetworkMemory(MemoryUse):
     """Bytes that the network takes: `ram_bytes` in all, and what for."""
 
-    __repr__ = brief
-
     lower_bound_bytes: int = 0  # no layout of the activations takes less
+    __repr__ = brief
 
     @property
     def pools(self) -> Mapping[str, int]:

@@ -105,17 +105,13 @@ def _kept(folder: Path) -> list[Path]:
     def order(place: Path) -> list[tuple[int, str]]:
         return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,18})", place.name)]
 
+    if folder.suffix.lower() == ".json" and folder.is_file():
+        return [folder]
     if not folder.is_dir():
-        return [_existing_document(folder)]
+        remedy = "name the folder that has the builds in it, or the sweep.json of a sweep"
+        raise InputError("is no folder and no document", where=str(folder), remedy=remedy)
     found = [place for place in folder.iterdir() if place.suffix == ".json" or _holds_build(place)]
     return sorted(found, key=order)
-
-
-def _existing_document(file: Path) -> Path:
-    if file.suffix.lower() != ".json" or not file.is_file():
-        remedy = "name the folder that has the builds in it, or the sweep.json of a sweep"
-        raise InputError("is no folder and no document", where=str(file), remedy=remedy)
-    return file
 
 
 def _holds_build(place: Path) -> bool:
@@ -295,7 +291,8 @@ def baseline_document(figures: Sequence[BaselineFigure], allowed_percent: float,
 
 def _against(options: argparse.Namespace) -> CommandReply:
     if len(options.builds) != 1 or options.history is not None:
-        raise InputError("a baseline and not one build", remedy="name one build with --against")
+        wrong = "two builds and a baseline" if options.builds else "no build"
+        raise InputError(wrong, remedy="name one build with --against")
     (place,) = options.builds
     before = measured(read_document(options.against), str(options.against))
     now = measured(_document(place, options.board), str(place))

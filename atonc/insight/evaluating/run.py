@@ -37,7 +37,6 @@ from atonc.insight.workers.run import require_scheduler
 from atonc.insight.workers.unit import digest
 from atonc.machine.base import progress
 from atonc.machine.base.about import __version__
-from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
 MOST_WORST = 24
@@ -102,8 +101,6 @@ def evaluate(model: Path, wanted: EvaluateOptions, compiler: Options, output: Pa
     kept.mkdir(parents=True, exist_ok=True)
     float_model = Path(wanted.float_model) if wanted.float_model else None
     if float_model is not None:
-        if not float_model.is_file():
-            raise InputError("there is no such file", where=wanted.float_model)
         require_alike(read(float_model), source, float_model)
     data = open_data(wanted, [source.tensors[name] for name in source.inputs], kept)
     name = metric_name(wanted, data)

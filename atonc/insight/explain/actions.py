@@ -301,6 +301,7 @@ class BuildFigures:
     error: float = 0.0  # LSB from exact arithmetic, expected of the worst layer
     unseen: int = 0  # epochs that are not seen in ST programs
     cosine: float | None = None  # of the worst output, where it was verified
+    at_most: bool = False  # the time is an upper bound
     fits: bool = True
 
 
@@ -364,7 +365,8 @@ class TriedOption:
         if not before.fits or not after.fits:
             parts.append("then it fits" if after.fits else "not enough alone")
         elif before.latency_ms:
-            parts.append(f"{ms_text(after.latency_ms)} ({-100 * self.gain:+.1f} %)")
+            most = "at most " if after.at_most else ""
+            parts.append(f"{most}{ms_text(after.latency_ms)} ({-100 * self.gain:+.1f} %)")
         for label, change in (("RAM", -self.saved_bytes), ("flash", after.flash_bytes - before.flash_bytes)):
             if change and (label == "RAM" or before.fits):
                 parts.append(f"{label} {'+' if change > 0 else '-'}{size_text(abs(change))}")
@@ -438,10 +440,11 @@ def _resident_outlook(view: CompileView, subject: Subject) -> TriedOption | None
     """What `--resident` brings, without a compilation."""
     if view.resident_outlook is None:
         return None
-    latency_ms, taken = view.resident_outlook
+    latency_ms, taken, every = view.resident_outlook
     before = subject.figures
     cycles = round(before.cycles * latency_ms / before.latency_ms)
-    after = replace(before, latency_ms=latency_ms, cycles=cycles, ram_bytes=before.ram_bytes + taken)
+    ram_bytes = before.ram_bytes + taken
+    after = replace(before, latency_ms=latency_ms, cycles=cycles, ram_bytes=ram_bytes, at_most=not every)
     return _beside(subject, ACTIONS[0], replace(view.options, resident=ALL_FREE), after)
 
 
@@ -527,7 +530,7 @@ def priced(
         replace(layer, decisions=tuple(_price(one, layer, network, results) for one in layer.decisions))
         for layer in network.layers
     )
-    return replace(network, layers=tuple(layers)), found
+    return replace(network, layers=tuple(layers), advice=tuple((one.flags, one.brings) for one in found)), found
 
 
 def _as_usual(decision: Decision) -> bool:

@@ -94,7 +94,6 @@ class LossFinding:
 
 @dataclass(frozen=True)
 class AccuracyReport:
-    __repr__ = brief
     model: str
     float_model: str  # empty: the quantised model's own numbers without any rounding
     samples: int
@@ -106,6 +105,7 @@ class AccuracyReport:
     notes: tuple[str, ...] = ()
     latency_span_ms: tuple[float, ...] = ()  # how little and how much it may be
     unexplained_db: float = 0.0  # that the outputs lose beyond the sum of all losses that were found
+    __repr__ = brief
 
     @property
     def verdict(self) -> str:
@@ -140,11 +140,10 @@ class RemedyPrice:
 class Decision(Reason):
     """A rule that decided where or how a layer runs."""
 
-    __repr__ = brief
-
     remedy: str = ""  # empty: there is none, or none is needed
     price: RemedyPrice | None = None
     avoided: bool = False  # the rule would apply, but the compiler found a way around it
+    __repr__ = brief
 
     def as_dict(self) -> dict[str, object]:
         told = {"rule": self.rule.id, "sentence": self.rule.sentence, "seen": self.seen, "limit": self.limit}
@@ -172,8 +171,6 @@ class EpochShare:
 class StepView:
     """One epoch or one CPU step."""
 
-    __repr__ = brief
-
     number: int
     on: str  # npu, cpu, hybrid
     title: str
@@ -195,6 +192,7 @@ class StepView:
     nodes: tuple[str, ...] = ()  # of a network that others compiled: what its epoch says that it computes
     doubts: Mapping[str, float] = field(default_factory=dict)  # cycles by what calibration has hardly covered
     part: EpochShare | None = None  # of the epoch, where this is not all of it
+    __repr__ = brief
 
 
 @dataclass(frozen=True)
@@ -433,6 +431,7 @@ class NetworkView:
     tensors: Mapping[str, TensorView] = field(default_factory=dict)  # of the layers' inputs and outputs
     verified: Verified | None = None
     accuracy: AccuracyReport | None = None  # where it loses against float, if that was asked
+    advice: tuple[tuple[str, str], ...] = ()  # options that were tried and help: flags, what each brings
     search: tuple[Attempt, ...] = ()  # every program that was built, of models that were compiled here
     decisions: Decisions | None = None  # of the one that was taken
 

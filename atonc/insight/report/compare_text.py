@@ -22,9 +22,9 @@ from atonc.insight.report import columns
 from atonc.insight.report import document as doc
 from atonc.insight.report.columns import rows
 from atonc.insight.report.html.network import cut
-from atonc.insight.report.parts import difference_text, energy_data
+from atonc.insight.report.parts import energy_data
 from atonc.machine.base.reasons import CheckResult
-from atonc.machine.base.words import count, elided
+from atonc.machine.base.words import count, difference_text, elided
 
 _MOST = 10
 LONG_NAME = 44

@@ -3,9 +3,11 @@ is worded once, as the summary of the terminal words it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from atonc.compiler.place.usage import RAM_FOR
+from atonc.insight.explain.rules import bound_name
 from atonc.insight.explain.types import (
     CPU,
     HYBRID,
@@ -23,7 +25,7 @@ from atonc.machine.base.words import count, ms_text, size_text
 from atonc.machine.hw.machine import milliseconds
 
 MOST_ACTIONS = 3
-BOTTLENECKS = {"feature": "conv input bandwidth", "programming": "NPU setup"}  # labels of the cycle model, for readers
+_FLAG = re.compile(r"--[a-z][a-z-]*")
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class KeyFigure:
 class BestAction:
     what: str
     gain: str
-    layer: str  # where it matters most
+    layer: str = ""  # where it matters most
 
 
 def tiles(network: NetworkView) -> tuple[KeyFigure, ...]:
@@ -80,7 +82,7 @@ def more_figures(network: NetworkView) -> Iterator[KeyFigure]:
         yield KeyFigure("attainable minimum", f"{times}, {limit.times_absolute:.2f}x theoretical minimum")
     bound = next(iter(network.bound_by.items()), None)
     if bound is not None:
-        yield KeyFigure("bottleneck", f"{bottleneck(bound[0])}, {100 * bound[1]:.0f} % of the time")
+        yield KeyFigure("bottleneck", f"{bound_name(bound[0])}, {100 * bound[1]:.0f} % of the time")
     on_cpu = network.count(CPU) + network.count(HYBRID)
     yield KeyFigure("epochs", f"{network.count(NPU):,} on the NPU, {on_cpu:,} on the CPU")
     yield KeyFigure("cycles", f"{network.cycles:,}")
@@ -90,27 +92,26 @@ def more_figures(network: NetworkView) -> Iterator[KeyFigure]:
         yield KeyFigure("multiplications", f"{network.macs / 1e6:,.1f} M")
         yield KeyFigure("MAC/cycle", f"{network.macs / max(1, network.cycles):.1f}")
     if network.energy.known:
-        yield KeyFigure("energy", f"{network.energy}/inference, estimated")
+        yield KeyFigure("energy", f"{network.energy}, estimated")
     yield KeyFigure("weights", size_text(network.memory.weights_bytes))
     uses = network.memory.ram_by_use
     if len(uses) > 1:
         yield KeyFigure("RAM", ", ".join(f"{RAM_FOR[use]} {size_text(size)}" for use, size in uses.items()))
 
 
-def bottleneck(label: str) -> str:
-    return BOTTLENECKS.get(label, label)
-
-
 def best_actions(network: NetworkView) -> list[BestAction]:
-    """The actions that gain most, the best first. What was tried counts with what it gained, the rest with what its
-    layers take now."""
+    """Options that were compiled, the best first; then what changes of the model may gain: where they were tried what
+    they gained, else at most what their layers take now."""
+    options = [BestAction(flags, brings) for flags, brings in network.advice]
     found: dict[tuple[str, str], list[tuple[LayerView, Decision]]] = {}
     for layer in network.layers:
         for one in layer.decisions:
             if one.remedy and layer.cycles:
                 found.setdefault((one.rule.id, one.remedy), []).append((layer, one))
     ranked = sorted(found.items(), key=lambda group: -sum(map(_gained, group[1])))
-    return [_action(what, own, network) for (_, what), own in ranked[:MOST_ACTIONS]]
+    known = {flag for one in options for flag in one.what.split() if flag.startswith("--")}
+    changes = [_action(what, own, network) for (_, what), own in ranked if not known & set(_FLAG.findall(what))]
+    return [*options, *changes][:MOST_ACTIONS]
 
 
 def _gained(row: tuple[LayerView, Decision]) -> int:

@@ -41,15 +41,6 @@ def energy_data(energy: EnergyEstimate) -> dict[str, Any]:
     return {"energy_uj": energy.uj.likely, "energy": energy.as_dict()}
 
 
-def difference_text(largest: float, span: float | None) -> str:
-    """A difference beside its scale: `61.99 (0.8 % of the output's range 7,700)`; `span`: that range, 0 where it is not
-    known, None where values are stored integers: `1 LSB`."""
-    if not span:
-        return f"{largest:g} LSB" if span is None else f"{largest:.4g} in real values"
-    share, range_text = 100 * largest / span, f"{span:,.0f}" if span >= 1000 else f"{span:.4g}"
-    return f"{largest:.4g} ({share:.{1 if share >= 0.1 else 4}f} % of the output's range {range_text})"
-
-
 def bounds_table(shares: Mapping[str, float], form: str) -> Table[tuple[str, float]]:
     """What a network waits for most of the time; `form`: of a percentage."""
     columns = (

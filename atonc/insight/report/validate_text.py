@@ -10,7 +10,6 @@ from typing import Any
 from atonc.insight.report import document as doc
 from atonc.insight.validating.judging import (
     FAR,
-    INSTALL,
     MARGIN,
     MIN_COSINE,
     SPREAD,
@@ -19,6 +18,7 @@ from atonc.insight.validating.judging import (
     OutputResult,
     checks,
     complaints,
+    install,
     is_close,
     judge,
     ratio,
@@ -126,7 +126,8 @@ def _summary(found: Validation, min_cosine: float, again: Callable[..., str]) ->
     if failed:
         yield doc.SummaryRow("failed", f"{count(len(failed), 'complaint')}, see below", doc.Mark.ALARM)
     elif any(unjudged(found, min_cosine)):
-        yield doc.SummaryRow("verdict", f"{UNJUDGED} without the model's own kernels: {INSTALL}", doc.Mark.DOUBT)
+        how = next(install(output) for output in found.outputs if output.lacks)
+        yield doc.SummaryRow("verdict", f"{UNJUDGED} without the model's own kernels: {how}", doc.Mark.DOUBT)
     else:
         what = f"{count(len(found.outputs), 'output')} and every layer within their limits"
         yield doc.SummaryRow("passed", what, doc.Mark.GOOD)

@@ -4,9 +4,9 @@
 2. Every layer of the program is within the error that the compiler declares, on the inputs that it really had.
 3. Every output is close to exact arithmetic by itself, or not further from it than the same network rounded in another
    correct way is: networks may be chaotic, and then every other way to round gives other outputs. Both are ours
-   (`OwnKernels`), so nobody needs other packages to pass. What is further off than that may still be within the spread
-   of the model's own kernels: they decide where they are installed, and where they are not nobody can judge. Where
-   there are some, the model as we read it is held against them in the same way: what fails there is misread.
+   (`OwnKernels`), so nobody needs other packages to pass, or to fail by far. What lies between may still be within the
+   spread of the model's own kernels: they decide where they are installed, and where they are not nobody can judge.
+   Where there are some, the model as we read it is held against them in the same way: what fails there is misread.
 
 In a chaotic network few samples bring most of the distance, of the program as of the siblings, and not the same ones:
 the ratio of both swings by a factor of ten between two samples and forty. So the third verdict is open as long as the
@@ -85,8 +85,8 @@ def distance(title: str, expected: Array, values: Array, unit: float) -> Distanc
     return Distance(title, measure(expected, values, unit), worst, tuple(squares.tolist()))
 
 
-INSTALL = "pip install 'atonc[reference]'"
 CLOSE_PERCENT = 99.0  # within one code; outputs that are nearly all zero have no direction to compare
+HOPELESS = 8.0  # times: kernels of one model are never so much further apart than our two ways to round it
 MARGIN = 1.25  # times the root mean square distance of the sibling that is furthest from the reference
 ERRORS = 2.0  # standard errors: 19 of 20 intervals of this width hold the ratio of many samples
 
@@ -116,17 +116,22 @@ def is_close(cosine: float, within_1_percent: float, min_cosine: float = MIN_COS
 
 
 def judge(output: OutputResult, min_cosine: float = MIN_COSINE) -> str:
-    verdict = _verdict(decisive(output, min_cosine), min_cosine)
-    return UNJUDGED if verdict == FAR and output.lacks else verdict
+    by = decisive(output, min_cosine)
+    verdict = _verdict(by, min_cosine)
+    return UNJUDGED if verdict == FAR and output.lacks and not _hopeless(by) else verdict
 
 
 def decisive(output: OutputResult, min_cosine: float = MIN_COSINE) -> OutputResult:
     """On which the verdict rests: the reading of the model where that is wrong, else the program against what every
-    installation has; where it is too far from that, the program against the model's own kernels."""
+    installation has; where it is not much too far from that, the program against the model's own kernels."""
     if output.read is not None and _verdict(output.read, min_cosine) == FAR:
         return output.read
     own = output.judged or output
-    return output if _verdict(own, min_cosine) == FAR else own
+    return own if _verdict(own, min_cosine) != FAR or _hopeless(own) else output
+
+
+def _hopeless(output: OutputResult) -> bool:
+    return not output.metrics.rmse <= HOPELESS * widest(output)
 
 
 def _verdict(output: OutputResult, min_cosine: float) -> str:
@@ -171,6 +176,10 @@ def widest(output: OutputResult) -> float:
     return sibling.metrics.rmse if sibling is not None else 0.0
 
 
+def install(output: OutputResult) -> str:
+    return f"pip install {output.lacks.replace('_', '-')}"
+
+
 def complaints(found: Validation, min_cosine: float = MIN_COSINE) -> Iterator[str]:
     """A sentence for each reason to fail."""
     return (check.says for check in checks(found, min_cosine) if check.broken)
@@ -208,7 +217,8 @@ def checks(found: Validation, min_cosine: float = MIN_COSINE) -> Iterator[CheckR
         elif verdict == UNJUDGED:
             said = (
                 f"cannot judge output {output.name}: cosine {output.metrics.cos:.4f} is below {min_cosine}; only the "
-                f"model's own kernels tell whether that is their spread, and {output.lacks} is not installed: {INSTALL}"
+                f"model's own kernels tell whether that is their spread, and {output.lacks} is not installed: "
+                f"{install(output)}"
             )
         yield CheckResult(f"output {output.name}", verdict in (CLOSE, SPREAD), said, verdict == UNJUDGED)
 

@@ -61,6 +61,15 @@ def ms_text(milliseconds: float) -> str:
     return f"{milliseconds:,.{digits}f} ms"
 
 
+def difference_text(largest: float, span: float) -> str:
+    """A difference of real values beside its scale, the range that they have: `61.99 (0.8 % of the output's range
+    7,700)`."""
+    if not span or not largest:
+        return f"{largest:.4g} in real values" if largest else "0"
+    share, whole = 100 * largest / span, f"{span:,.0f}" if span >= 1000 else f"{span:.4g}"
+    return f"{largest:.4g} ({share:.{1 if share >= 0.1 else 4}f} % of the output's range {whole})"
+
+
 def instead(name: str, known: Iterable[str]) -> str:
     """A remedy for a name that there is not: the nearest ones, or else which there are."""
     names = list(dict.fromkeys(one for one in known if one and one != name))

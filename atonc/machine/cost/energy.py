@@ -70,10 +70,9 @@ def together(activities: Iterable[Activity]) -> Activity:
 class EnergyEstimate:
     """Microjoules of an inference by what draws them; without any it is not known what the steps do."""
 
-    __repr__ = brief
-
     parts: Mapping[str, Between]
     milliseconds: float
+    __repr__ = brief
 
     @property
     def known(self) -> bool:

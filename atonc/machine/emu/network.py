@@ -47,10 +47,10 @@ class NetworkStep:
 
 @dataclass
 class EmulatedNetwork:
-    __repr__ = brief
     network: CompiledNetwork
     memory: AddressSpace
     steps: tuple[NetworkStep, ...]
+    __repr__ = brief
 
     @property
     def inputs(self) -> tuple[BufferInfo, ...]:

@@ -102,7 +102,6 @@ class PoolSet:
 
 @dataclass(frozen=True)
 class Board:
-    __repr__ = brief
     name: str
     title: str
     machine_name: str
@@ -112,6 +111,7 @@ class Board:
     pool_sets: Mapping[str, PoolSet] = field(default_factory=dict)
     flash_loader: str = ""  # of STM32CubeProgrammer
     file: str = ""
+    __repr__ = brief
 
     @property
     def has_npu(self) -> bool:
@@ -734,7 +734,7 @@ def _place_of(entry: dict[str, Any], memories: list[Memory], areas: tuple[Memory
         raise InputError(f"no memory or area {named!r}", where=entry["where"], rule=f"the board has {known}")
     base = entry.get("base", area.base if area else memory.base)
     end = area.end if area and "base" not in entry else memory.end
-    if not memory.base <= base <= memory.end:
+    if memory.size_bytes and not memory.base <= base < memory.end:
         raise InputError(f"{base:#010x} is not in {memory.name}", where=entry["where"])
     return memory, base, entry.get("size", end - base)
 

@@ -185,6 +185,7 @@ def network_data(network: NetworkView) -> dict[str, Any]:
         "verified": _verified(network.verified) if network.verified else None,
         "rules": {one.rule.id: one.rule.sentence for layer in network.layers for one in layer.decisions},
         "graph": graph_data(network, places),
+        "advised": bool(network.advice),
         "bound_by": dict(network.bound_by),
         "limit": network.limit.as_dict() if network.limit else None,
         "basis": network.basis,

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from atonc.insight.explain.rules import BOUND_IN_SHORT, BOUNDS
 from atonc.insight.explain.types import UNBUILT, NetworkView
 from atonc.insight.report import document as doc
 from atonc.insight.report.about_text import PAGES, meanings
 from atonc.insight.report.html.network import network_data
 from atonc.insight.report.html.plots import small_curves, svg
-from atonc.insight.report.key_figures import BOTTLENECKS
 
 if TYPE_CHECKING:
     from atonc.insight.explain.compare import Comparison
@@ -53,7 +53,7 @@ _FOOT = f"""{_TIP}
 
 
 def html_page(network: NetworkView) -> bytes:
-    """Of a model that is not compiled yet the page asks its server how far it is, and nothing else."""
+    """The page of a model that is not compiled yet asks its server how far it is; others ask for nothing."""
     page = _page("page.html", f"{network.model} on the Neural-ART NPU", _SCRIPTS, network_data(network))
     asking = f"{POLICY}; connect-src 'self'" if network.basis == UNBUILT else POLICY
     return page.replace(POLICY.encode(), asking.encode(), 1)
@@ -78,7 +78,8 @@ def sweep_page(found: Sweep) -> bytes:
 
 
 def _page(template: str, title: str, scripts: Sequence[str], data: Mapping[str, Any]) -> bytes:
-    words = {"terms": meanings(PAGES), "bottlenecks": BOTTLENECKS}
+    bottlenecks = {label: [name, BOUNDS[label].sentence] for label, (name, _) in BOUND_IN_SHORT.items()}
+    words = {"terms": meanings(PAGES), "bottlenecks": bottlenecks}
     text = json.dumps({**data, **words}, separators=(",", ":"), sort_keys=False)
     parts = {
         "FOOT": _FOOT,

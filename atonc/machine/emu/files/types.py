@@ -71,8 +71,6 @@ class EpochBlock:
 class BufferInfo:
     """One line of a buffer table."""
 
-    __repr__ = brief
-
     name: str
     address: int
     size_bytes: int
@@ -92,6 +90,7 @@ class BufferInfo:
     qm: int = 0
     qn: int = 0
     q_unsigned: bool = False
+    __repr__ = brief
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def summed_channels(view: EpochView) -> Iterator[SafetyFinding]:
 )
 def arith_coefficients(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, c in view.ariths.items():
-        lowest = int(c.rows()[: used_rows(c), 0].min(initial=0)) if c.vector_a else c.a
+        lowest = int(c.rows()[: arith.reached_rows(c), 0].min(initial=0)) if c.vector_a else c.a
         if lowest == _LOWEST:
             yield SafetyFinding(unit, f"A = {_LOWEST}", f"above {_LOWEST}")
         if c.is_vector and c.shift_out > MOST_TABLE_SHIFT:
@@ -58,9 +58,3 @@ def arith_coefficients(view: EpochView) -> Iterator[SafetyFinding]:
 def _is_rare_shift(c: ArithConfig) -> bool:
     form = c.operation, c.dual_input, c.bytes_x, c.out_bytes
     return form == (arith.AFFINE, 0, 2, 1) and c.shift_out <= MOST_RARE_SHIFT
-
-
-def used_rows(c: ArithConfig) -> int:
-    """Rows of the table that the counters reach."""
-    last = -c.offset3 if c.count3 else c.reset1_every // (c.step_every + 1)
-    return last % arith.ROWS + 1

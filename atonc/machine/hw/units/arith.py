@@ -91,11 +91,16 @@ class ArithConfig(fields.UnitConfig):
         return np.frombuffer(self.table, "<i2").reshape(-1, 3)
 
 
+def reached_rows(config: ArithConfig) -> int:
+    """Rows of the table that the counters reach."""
+    last = -config.offset3 if config.count3 else config.reset1_every // (config.step_every + 1)
+    return last % ROWS + 1
+
+
 def used_rows(config: ArithConfig) -> int:
     """Every row that the counters reach: the memory still holds the numbers of earlier epochs."""
-    last = -config.offset3 if config.count3 else config.reset1_every // (config.step_every + 1)
     used = np.flatnonzero(config.rows().any(axis=1))
-    return max(last % ROWS, int(used[-1]) if used.size else 0) + 1
+    return max(reached_rows(config), int(used[-1]) + 1 if used.size else 0)
 
 
 def memory_row(register: int, translate: bool) -> tuple[int, int] | None:

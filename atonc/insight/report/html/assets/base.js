@@ -14,8 +14,9 @@ function labelKey(bound) {
 }
 const boundKey = step => step.on === "cpu" || step.on === "hybrid" ? step.on : labelKey(step.bound);
 // labels of the cycle model and places in the words of the glossary
-const bottleneck = label => D.bottlenecks[label] || label;
-const place = name => ({ cpu: "CPU", npu: "NPU", none: "costs nothing" })[name] || bottleneck(name);
+const boundWords = label => D.bottlenecks[label === "external" ? "hyperram" : label.toLowerCase()] || [label];
+const bottleneck = label => boundWords(label)[0];
+const place = name => ({ npu: "NPU", none: "costs nothing" })[name] || bottleneck(name);
 const colour = step => COLOURS[boundKey(step)];
 
 const percent = share => (100 * share).toFixed(1) + "\u00a0%";
@@ -42,6 +43,8 @@ const meaning = word => D.terms[word.toLowerCase()] || "";
 const worded = (text, about = meaning(text)) => about ? { "data-tip": about, tabindex: 0 } : {};
 const key = (paint, text, about = meaning(text)) => el("span", { class: "key", ...worded(text, about) }, el("i", { style: `background:${paint}` }), text);
 const tile = (title, value, said) => el("div", { class: "tile", ...worded(title) }, el("span", {}, title), el("b", {}, value), el("small", {}, said));
+// a colour of what bounds an epoch, or of where a layer runs
+const boundKeyed = (paint, name) => key(paint, place(name), boundWords(name)[1] || meaning(place(name)));
 const heads = (titles, isNumber) => el("tr", {}, ...titles.map((title, i) => el("th", { scope: "col", class: isNumber(i) ? "number" : "", ...worded(title) }, title)));
 // text with options of the command line, which never break inside
 const coded = text => text.split(/(--[a-z][a-z0-9-]*)/).map((part, i) => i % 2 ? el("code", { class: "option" }, part) : part);
@@ -81,7 +84,7 @@ function firstAt(numbers, n) {
 const spanOf = (numbers, first, last) => { const a = firstAt(numbers, first); return [a, Math.max(a, firstAt(numbers, last + 1))]; };
 
 function saveCsv(file, head, rows) {
-  const cell = value => { const text = String(value ?? ""); return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text; };
+  const quote = "\u0022", cell = value => { const text = String(value ?? ""); return /[\u0022,\n]/.test(text) ? quote + text.replaceAll(quote, quote + quote) + quote : text; };
   const text = [head, ...rows].map(row => row.map(cell).join(",")).join("\r\n") + "\r\n";
   const link = el("a", { href: URL.createObjectURL(new Blob([text], { type: "text/csv" })), download: file });
   link.click();

@@ -12,7 +12,7 @@
     if (layer.epochs.length) rows.push(["time", `${milliseconds(layer.milliseconds)}, ${percent(share(layer))} of the whole; ${format(layer.cycles)} cycles`]);
     const board = measuredOf(layer);
     if (board !== null) rows.push(["measured", `${milliseconds(board)}, ${(board / layer.milliseconds).toFixed(2)} of the prediction`]);
-    if (layer.times_limit) rows.push(["minimum", `${layer.times_limit.toFixed(2)}x its attainable minimum of ${format(layer.practical_cycles)} cycles, limited by ${layer.limited_by}; theoretical minimum ${format(layer.absolute_cycles)} cycles`]);
+    if (layer.times_limit) rows.push(["minimum", `${layer.times_limit.toFixed(2)}x its attainable minimum of ${format(layer.practical_cycles)} cycles, limited by ${bottleneck(layer.limited_by)}; theoretical minimum ${format(layer.absolute_cycles)} cycles`]);
     if (layer.macs) rows.push(["multiplications", `${format(layer.macs)}${layer.cycles ? `, ${layer.macs_per_cycle.toFixed(1)} per cycle` : ""}`]);
     const tensor = (t, more = "") => el("span", {}, `${tensorText(t)}${more}`, el("small", {}, name(t.name)));
     layer.inputs.forEach((t, i) => rows.push([i ? "" : "input", tensor(D.tensors[t])]));
@@ -44,7 +44,7 @@
     if (step.bytes) rows.push(["bytes moved", bytes(step.bytes)]);
     if (step.chains.length) rows.push(["chain", step.chains.join("; ")]);
     if (step.modes.length) rows.push(["modes", step.modes.join(", ")]);
-    const terms = Object.entries(step.parts).map(([name, cycles]) => `${name} ${format(cycles)}`);
+    const terms = Object.entries(step.parts).map(([name, cycles]) => `${bottleneck(name)} ${format(cycles)}`);
     if (terms.length) rows.push(["terms of the model", terms.join(", ")]);
     return pairs(rows);
   }

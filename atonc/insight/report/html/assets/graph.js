@@ -47,7 +47,7 @@
     });
     if (value) legend.replaceChildren(el("span", { class: "ramp" }), key("none", `none to ${text(most)}`, `colour by ${MODES[mode].title}, from none to the largest of all layers`));
     else legend.replaceChildren(...[...new Set(D.layers.map(l => mode === "place" ? l.on : l.on === "npu" ? labelKey(Object.keys(l.bound_by)[0]) : l.on === "none" ? "none" : "cpu"))]
-      .map(name => key(mode === "place" ? PLACES[name] || PLACES.none : COLOURS[name], place(name))));
+      .map(name => boundKeyed(mode === "place" ? PLACES[name] || PLACES.none : COLOURS[name], name)));
     host.dataset.mode = mode;
     drawMap();
   }

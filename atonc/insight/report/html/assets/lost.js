@@ -15,9 +15,9 @@
     { id: "taken", title: "attainable, lost", value: l => l.cycles, cell: bar, kind: "number", width: 120, from: 700 },
     { id: "lost", title: "lost ms", value: l => l.lost_cycles, cell: l => ms(l.lost_cycles).toFixed(4), kind: "number", width: 86, from: 0 },
     { id: "part", title: "of all", value: l => l.lost_cycles, cell: l => percent(l.lost_cycles / whole), kind: "number", width: 66, from: 0 },
-    { id: "times", title: "x attainable minimum", value: l => l.times_limit || 1e9, cell: l => l.times_limit ? l.times_limit.toFixed(2) : "free", kind: "number", width: 94, from: 0 },
+    { id: "times", title: "x attainable minimum", value: l => l.times_limit || 1e9, cell: l => l.times_limit ? l.times_limit.toFixed(2) : "free", kind: "number", width: 104, from: 0 },
     { id: "waits", title: "bottleneck", value: waits, cell: waits, width: 106, from: 900 },
-    { id: "held", title: "limited by", value: l => l.limited_by, cell: l => l.limited_by, width: 134, from: 1200 },
+    { id: "held", title: "limited by", value: l => l.limited_by, cell: l => bottleneck(l.limited_by), width: 134, from: 1200 },
     { id: "tried", title: "alternatives", value: tried, cell: tried, width: 110, from: 1280 },
   ];
   const table = sortable($("lost-table"), columns, {

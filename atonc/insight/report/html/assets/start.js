@@ -7,6 +7,7 @@
   $("more").append(...D.more.flatMap(([title, value]) => [el("dt", {}, el("span", worded(title), title)), el("dd", {}, value)]));
   $("actions").hidden = document.querySelector("nav a[href='#actions']").hidden = !D.actions.length;
   const toLayer = layer => el("button", { class: "link", onclick: () => { selectLayer(layerOf.get(layer), "actions"); openDetail(); } }, "show the layer");
+  $("action-hint").hidden = D.advised;
   $("action-list").append(...D.actions.map(([what, gain, layer]) => el("li", {}, el("b", {}, ...coded(what)), `: ${gain}. `, layerOf.has(layer) ? toLayer(layer) : null)));
 
   const alerts = [];

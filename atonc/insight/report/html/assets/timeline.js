@@ -90,7 +90,7 @@
     if (event.key === "+" || event.key === "-") zoom(event.key === "+" ? 1.6 : 0.625);
   });
 
-  for (const name of new Set(D.steps.map(boundKey))) $("legend").append(key(COLOURS[name], place(name)));
+  for (const name of new Set(D.steps.map(boundKey))) $("legend").append(boundKeyed(COLOURS[name], name));
   if (beside.some(copies => copies.at(-1) && !copies[0])) $("legend").append(key(COPY, "copy beside"));
   const redraw = later(draw);
   onShow(redraw);
