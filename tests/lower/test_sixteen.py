@@ -17,8 +17,8 @@ from atonc.compiler.lower.conv.kernel_parts import met_together
 from atonc.compiler.lower.conv.requantise import WHOLE_FORMAT, Accumulated
 from atonc.compiler.lower.conv.wide_results import AS_CODES, MOST_SHIFT, wide_rules
 from atonc.compiler.lower.map_ops import Mapped, map_ops
-from atonc.compiler.lower.semantics.arithmetic import limited, shifted
 from atonc.compiler.lower.registry import Refusal, recipe_for
+from atonc.compiler.lower.semantics.arithmetic import limited, shifted
 from atonc.compiler.lower.semantics.run import mapped_op
 from atonc.compiler.lower.semantics.sums import requantised
 from atonc.compiler.lower.sixteen.streams import HIGHEST, LOWEST, WideSum, never_negative
