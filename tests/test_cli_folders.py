@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from atonc.doors.cli.cli import main
+from tests.errors_said import unwrapped
 
 DIGITS = Path(__file__).parent.parent / "examples" / "digits"
 
@@ -38,18 +39,18 @@ def test_validate_says_what_to_pass_where_the_model_changed(
 ) -> None:
     shutil.copytree(built, tmp_path / "out")
     assert main(["validate", str(tmp_path / "out")]) == 2
-    said = capsys.readouterr().err
+    said = unwrapped(capsys.readouterr().err)
     assert "digits.tflite is not beside it" in said
     assert "atonc validate PATH/digits.tflite --prefer memory --on cpu CONV_2D_0" in said
     (tmp_path / "digits.tflite").write_bytes(b"another")
     assert main(["validate", str(tmp_path / "out")]) == 2
-    assert "has changed since" in capsys.readouterr().err
+    assert "has changed since" in unwrapped(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("epoch", ["0", "-1", "99"])
 def test_run_ends_at_an_epoch_that_there_is(epoch: str, built: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", str(built), "--until", epoch]) == 2
-    assert re.search(rf"there is no epoch {epoch}\b.*from 1 to \d", capsys.readouterr().err, re.DOTALL)
+    assert re.search(rf"there is no epoch {epoch}\b.*from 1 to \d", unwrapped(capsys.readouterr().err), re.DOTALL)
 
 
 def test_run_says_who_compiled_a_folder_of_ours(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,7 +75,7 @@ def test_several_networks_are_named(built: Path, tmp_path: Path, capsys: pytest.
     for verb in ("run", "reloc"):
         more = ["-o", str(tmp_path / "image")] if verb == "reloc" else []
         assert main([verb, str(tmp_path / "out"), *more]) in (2, 4)
-        said = capsys.readouterr().err
+        said = unwrapped(capsys.readouterr().err)
         assert "is called ;" not in said and ("several networks: network, second" in said or "gcc" in said)
 
 

@@ -223,7 +223,7 @@ def test_a_model_that_does_not_fit_as_an_object(tmp_path: Path, capsys: pytest.C
     for verb in ("analyze", "explain"):
         assert main([verb, str(tmp_path / "large.tflite"), "--json"]) == 3
         found = json.loads(capsys.readouterr().out)["error"]
-        assert found["exit_code"] == 3 and any("what would help" in line for line in found["details"])
+        assert found["exit_code"] == 3 and any("options that help" in line for line in found["details"])
 
 
 def test_our_own_mistakes_are_short_too(

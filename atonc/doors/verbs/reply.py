@@ -144,16 +144,18 @@ def report_error(options: argparse.Namespace | None, error: AtoncError) -> None:
 
 
 def show_error(error: AtoncError) -> None:
-    """On standard error, never wider than the terminal or than lines that one can read."""
+    """On standard error, never wider than the terminal or than lines that one can read; details as they come."""
     first, *rest = error.lines()
-    lines = (Marked(Mark.ALARM, "atonc:", after=f" {first}"), *map(_labelled, rest), *error.details)
-    show(lines, sys.stderr, WIDTH)
+    show((Marked(Mark.ALARM, "atonc:", after=f" {first}"), *map(_labelled, rest)), sys.stderr, WIDTH)
+    show(error.details, sys.stderr)
 
 
 def _labelled(line: str) -> Marked:
-    """The text of a cause or a fix stands in one column below its label."""
+    """The text of a cause or a fix stands in one column below its label; commands stay on one line."""
     label, _, text = line.partition(": ")
-    return Marked.of((f"{label}: ", Mark.REMEDY if "fix" in label else Mark.DOUBT), (text, None), hang=len(label) + 2)
+    mark = Mark.REMEDY if "fix" in label else Mark.DOUBT
+    command = Mark.COMMAND if text.startswith("atonc ") else None
+    return Marked.of((f"{label}: ", mark), (text, command), hang=len(label) + 2)
 
 
 def annotate(subject: Path, broken: Sequence[CheckResult]) -> None:

@@ -39,9 +39,11 @@ def sentence(text: str) -> str:
 
 def _first_clause(what: str) -> tuple[str, str]:
     """What can be read at a glance, and the rest of a longer text."""
-    ends = [what.rfind(mark, _SHORT, _FIRST) for mark in ("; ", ": ", ". ")] if len(what) > _FIRST else []
-    cut = max((end for end in ends if what.count("(", 0, end) == what.count(")", 0, end)), default=0)
-    return (what[:cut], what[cut + 2 :]) if cut > 0 else (what, "")
+    for mark in ("; ", ". ", ": ") if len(what) > _FIRST else ():
+        cut = what.rfind(mark, _SHORT, _FIRST)
+        if cut > 0 and what.count("(", 0, cut) == what.count(")", 0, cut):
+            return what[:cut], what[cut + 2 :]
+    return what, ""
 
 
 class AtoncError(Exception):
