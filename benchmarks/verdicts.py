@@ -43,7 +43,7 @@ def displaced(self, *given, **more):
     return {**found, **{name: np.roll(found[name], 1) for name in self.graph.outputs}}
 Emulation.run = displaced
 """
-_EVERY, _LAST = 10, 2  # models that get planted mistakes: every tenth, and the last ones
+_EVERY, _LAST = 10, 4  # models that get planted mistakes: every tenth, and the last ones
 
 Record = dict[str, Any]
 
@@ -86,7 +86,7 @@ def report(records: dict[str, Record]) -> str:
         f"their import blocked ({', '.join(PACKAGES)}).",
         f"A verdict that needs them is *{UNJUDGED}* without them. The cosine is to the first of the kernels that ran,",
         "which are others in the two columns. *made*: networks that make every rounding larger (depth, gain, seed).",
-        "*outputs displaced*: a planted mistake, every value one place off, looked for in the outputs alone (--io-only);",
+        "*outputs displaced*: a planted mistake, every value one place off, looked for in outputs alone (--io-only);",
         "where correct roundings have nothing in common the outputs cannot show it, which is why layers are checked.",
         "",
         f"{len(records)} rows, {len(other)} with another verdict{': ' * bool(other)}{', '.join(other)}.",
