@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -52,6 +53,14 @@ def stored() -> dict[str, dict[str, dict[str, Any]]]:
 
 
 KNOWN = {path for rows in stored().values() for path in rows}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_blobs_have_the_names_that_c_code_has(form: str) -> None:
+    network = c_network(compiled(form))
+    told = [blob["name"] for blob in document(compiled(form))["ec_blobs_info"]]
+    written = b"".join(files(network).values()).decode(errors="replace")
+    assert all(re.search(rf"\b{name}\b", written) for name in told) and bool(told) == (form != "driver")
 
 
 @pytest.mark.parametrize("form", FORMS)

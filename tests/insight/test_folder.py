@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from dataclasses import asdict, replace
+from math import prod
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,7 @@ def test_without_our_file_names_come_from_c_info(built: tuple[NetworkView, Path]
     nodes = [node for layer in read.layers for node in layer.nodes]  # one layer may do the work of two nodes
     assert sorted(nodes) == sorted(layer.nodes[-1] for layer in built[0].layers)
     assert all(layer.decisions for layer in read.layers)
+    assert prod(read.layers[-1].shape) == 10 and all(prod(layer.shape) >= 10 for layer in read.layers)
 
 
 def test_without_weights_the_program_is_explained(built: tuple[NetworkView, Path], tmp_path: Path) -> None:
