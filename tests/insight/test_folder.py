@@ -50,6 +50,13 @@ def test_a_folder_of_ours_says_what_the_compiler_said(built: tuple[NetworkView, 
     assert {b.layer for b in read.buffers if b.kind == "activation"} <= {layer.name for layer in read.layers}
 
 
+def test_layers_read_what_others_wrote(built: tuple[NetworkView, Path]) -> None:
+    known = {one.name for one in built[0].inputs}
+    for layer in built[0].layers:
+        assert layer.inputs and set(layer.inputs) <= known, layer.name
+        known |= set(layer.outputs)
+
+
 def test_options_that_differ_are_kept(built: tuple[NetworkView, Path]) -> None:
     asked = {"--prefer": "memory", "--board": "mine.toml"}
     document = json.loads((built[1] / "network_program.json").read_text())

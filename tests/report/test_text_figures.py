@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,8 @@ from atonc.compiler.lower.map_ops import CpuReason
 from atonc.compiler.place.usage import MemoryUse, UsageRow, Use
 from atonc.compiler.plan.types import CpuPlan, EpochPlan
 from atonc.compiler.request.options import Options
+from atonc.compiler.search.log import Attempt, Verdict
+from atonc.compiler.select.decisions import Decisions
 from atonc.compiler.select.rules import BY_NATURE
 from atonc.insight.explain import rules
 from atonc.insight.explain.remedies import Demand, FitLever
@@ -148,3 +151,18 @@ def test_layers_without_a_partner_take_their_share() -> None:
     first, second = compare_text.pairing_lines(found)
     assert first == "3 of 4 layers of A have a partner; those without take 25.0 % of its time"
     assert second == "2 of 2 layers of B have a partner"
+
+
+@pytest.mark.parametrize(
+    ("decisions", "said"),
+    [
+        (Decisions(), []),
+        (Decisions(compact=True), ["decided:", "  compact: True"]),
+    ],
+)
+def test_the_search_tells_what_it_decided(decisions: Decisions, said: list[str]) -> None:
+    tried = [Attempt("the first way", Verdict.BEST, 1234, 99), Attempt("another", Verdict.UNTRUSTED, seen="conv: no")]
+    told = [line.rstrip() for line in doc.lines(explain_text.search_document(tried, decisions))]
+    assert told[:2] == ["2 programs were built:", "   1  the first way"]
+    assert told[2].startswith("      1,234 cycles, 99 bytes at the peak: ") and told[4].endswith(" (conv: no)")
+    assert told[6:] == said or (not said and re.fullmatch("decided: [a-z ]+", told[6]))
