@@ -15,7 +15,7 @@ import pytest
 from atonc.delivery.deploy import journal, steps, tools
 from atonc.delivery.deploy.app_config.header import meaning
 from atonc.delivery.deploy.config import read_config
-from atonc.delivery.deploy.deployment import Deployment
+from atonc.delivery.deploy.deployment import Deployment, StepResult
 from atonc.delivery.deploy.options import DeployOptions
 from atonc.delivery.deploy.steps import FinishedStep, deploy
 from atonc.delivery.texts import deploy_text
@@ -77,6 +77,22 @@ def test_a_dry_run_changes_nothing(config: Path) -> None:
     assert done["generate"].result.note.startswith("would compile classification.tflite")
     assert tree(config.parent / "project") == before
     assert lines(deploy_text.document(list(done.values()), True))[-1].endswith("the same without --dry-run")
+
+
+@pytest.mark.parametrize(
+    ("result", "dry_run", "said"),
+    [
+        (StepResult(), False, ["unchanged"]),
+        (StepResult(), True, ["nothing changes"]),
+        (StepResult(note="as it was"), False, ["as it was"]),
+        (StepResult(skipped="no board"), False, ["skipped: no board"]),
+        (StepResult(("a.c", "b.c"), note="look"), True, ["would change 2 files:", "a.c", "b.c", "note: look"]),
+        (StepResult(("a.c",)), False, ["wrote: 1 file", "a.c"]),
+    ],
+)
+def test_a_step_says_what_it_did(result: StepResult, dry_run: bool, said: list[str]) -> None:
+    told = list(deploy_text.lines(FinishedStep("copy", "wrote", 1.5, result), dry_run))
+    assert [line.removeprefix("copy              1.5 s").strip() for line in told] == said
 
 
 def test_weights_become_files_to_flash(config: Path) -> None:

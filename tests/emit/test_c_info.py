@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -52,6 +53,14 @@ def stored() -> dict[str, dict[str, dict[str, Any]]]:
 
 
 KNOWN = {path for rows in stored().values() for path in rows}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_blobs_have_the_names_that_c_code_has(form: str) -> None:
+    network = c_network(compiled(form))
+    told = [blob["name"] for blob in document(compiled(form))["ec_blobs_info"]]
+    written = b"".join(files(network).values()).decode(errors="replace")
+    assert all(re.search(rf"\b{name}\b", written) for name in told) and bool(told) == (form != "driver")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -139,7 +148,9 @@ def test_figures() -> None:
             row = estimates[epochs[f"epoch_{step.number}"]["id"]]
             assert row["max_cycles"] == cost.st_cycles >= row["compute_cycles"]
             assert row["average_acc_power_mw"] > 0
-    assert any(row["reads"] for row in data["memory_accesses"])
+    flash = {pool["id"] for pool in data["memory_pools"] if pool["rights"] == "ACC_READ"}
+    kept = [row for row in data["memory_accesses"] if row["mpool_id"] in flash]
+    assert sum(row["reads"] for row in kept) and not any(row["writes"] for row in kept)
     assert [node["sw_functions"] for node in nodes(data) if node["sw_functions"]] == [["atonc_softmax_8"]]
 
 

@@ -110,6 +110,15 @@ def test_placeholders_of_other_operators(code, extra, free, fields, expected) ->
     assert graph.tensors["y"].shape == expected
 
 
+@pytest.mark.parametrize("axis", [1, -1])
+def test_placeholders_of_parts(axis: int) -> None:
+    """The axis comes first, the values that are cut behind it."""
+    parts = [T(name, (1, 1), scale=0.1, free=(0, 1)) for name in ("y", "z")]
+    ops = [O("SPLIT", ["by", "x"], ["y", "z"], "SplitOptions", {0: ("i", 2)})]
+    graph = read_tflite(build([number("by", axis), T("x", (1, 4), scale=0.1), *parts], ops, ["x"], ["y", "z"]))
+    assert graph.tensors["y"].shape == graph.tensors["z"].shape == (1, 2)
+
+
 @pytest.mark.parametrize("wanted", [(-1, -1), (3, -1), (7,), (-2, 2), (0, -1)])
 def test_impossible_shapes_are_refused(wanted) -> None:
     free = tuple(range(len(wanted)))

@@ -111,3 +111,12 @@ def test_data_files_stay_small() -> None:
     assert set(sizes) == {"evidence.json", "links.json", "modes.json", "networks.json", "chains.json"}
     assert sizes.pop("evidence.json") < LARGEST_SHARE * len(programs())
     assert max(sizes.values()) < LARGEST_FILE
+
+
+def test_a_link_to_a_unit_that_does_nothing_joins_no_chains() -> None:
+    text = min(chains.proven_chains(), key=len)
+    epoch = read_chain(text)
+    some = next(iter(epoch.units))
+    idle = [Link("ARITH3", some, 0), Link(some, "ARITH3", 0)]
+    assert not {"ARITH3"} & set(epoch.units)
+    assert chains.split(replace(epoch, links=(*epoch.links, *idle))) == chains.split(epoch)

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from dataclasses import asdict, replace
+from math import prod
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,13 @@ def test_a_folder_of_ours_says_what_the_compiler_said(built: tuple[NetworkView, 
     assert {b.layer for b in read.buffers if b.kind == "activation"} <= {layer.name for layer in read.layers}
 
 
+def test_layers_read_what_others_wrote(built: tuple[NetworkView, Path]) -> None:
+    known = {one.name for one in built[0].inputs}
+    for layer in built[0].layers:
+        assert layer.inputs and set(layer.inputs) <= known, layer.name
+        known |= set(layer.outputs)
+
+
 def test_options_that_differ_are_kept(built: tuple[NetworkView, Path]) -> None:
     asked = {"--prefer": "memory", "--board": "mine.toml"}
     document = json.loads((built[1] / "network_program.json").read_text())
@@ -64,6 +72,7 @@ def test_without_our_file_names_come_from_c_info(built: tuple[NetworkView, Path]
     nodes = [node for layer in read.layers for node in layer.nodes]  # one layer may do the work of two nodes
     assert sorted(nodes) == sorted(layer.nodes[-1] for layer in built[0].layers)
     assert all(layer.decisions for layer in read.layers)
+    assert prod(read.layers[-1].shape) == 10 and all(prod(layer.shape) >= 10 for layer in read.layers)
 
 
 def test_without_weights_the_program_is_explained(built: tuple[NetworkView, Path], tmp_path: Path) -> None:

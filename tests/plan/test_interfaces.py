@@ -50,6 +50,12 @@ def test_kernels_stand_apart_from_their_features() -> None:
     assert {interface_of(both[name]) for name in "kl"} == {0, 1}  # balanced: features come through both
 
 
+def test_writers_come_last_and_see_what_kernels_read() -> None:
+    """Also longer ones: the kernels take the other interface, so that one is the busier."""
+    found = spread({"f": contiguous(320), "k": LONG, "w": writer(1280)}, {"k": ["f"]})
+    assert interface_of(found["w"]) == interface_of(found["f"]) != interface_of(found["k"])
+
+
 def test_copies_that_join_later_take_the_quieter_side() -> None:
     taken = {"STRENG0": LONG, "STRENG5": writer(640)}
     joining = Interfaces(taken)

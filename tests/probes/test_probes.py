@@ -12,6 +12,7 @@ import pytest
 from atonc import __version__
 from atonc.compiler.place import board
 from atonc.compiler.plan.streams import contiguous
+from atonc.compiler.schedule.check_means import stream_of
 from atonc.delivery.probes import PROBES, Probe, with_controls
 from atonc.delivery.probes.bench import INPUT, OUTPUT, Answer, ProbeBuilder, ProbeEpochs
 from atonc.delivery.probes.build import DEFAULT_BOARD, BuiltProbe, build, build_all, build_from
@@ -108,6 +109,15 @@ def test_memories_that_nobody_made_ready_are_not_touched(some_probes: Path) -> N
     assert empty["control-conv-3x3-flash"] == {"verdict": "skipped", "why": "flash_image_not_programmed"}
     assert empty["hyperram-speed"]["verdict"] == "pass"
     assert bare["control-raster"]["verdict"] == empty["control-raster"]["verdict"] == "pass"
+
+
+def test_writers_stay_inside_their_buffers() -> None:
+    for probe in PROBES:
+        made = probe.build()
+        sizes = {buffer.name: buffer.size_bytes for buffer in made.buffers}
+        for use in (use for plan in made.plans for use in plan.engines.values() if use.config.to_memory):
+            touched = stream_of(use.config)
+            assert touched.min() >= 0 and touched.max() + use.config.element_bytes <= sizes[use.buffer], probe.name
 
 
 def test_the_same_bytes_every_time() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,8 @@ from atonc.compiler.lower.map_ops import CpuReason
 from atonc.compiler.place.usage import MemoryUse, UsageRow, Use
 from atonc.compiler.plan.types import CpuPlan, EpochPlan
 from atonc.compiler.request.options import Options
+from atonc.compiler.search.log import Attempt, Verdict
+from atonc.compiler.select.decisions import Decisions
 from atonc.compiler.select.rules import BY_NATURE
 from atonc.insight.explain import rules
 from atonc.insight.explain.actions import Action, BuildFigures, TriedOption, ranked
@@ -193,3 +196,18 @@ def test_a_difference_stands_beside_its_scale() -> None:
     assert difference_text(1e-4, 2.0) == "0.0001 (0.0050 % of the output's range 2)"
     assert difference_text(0.25, 0.0) == "0.25 in real values", "of a constant output"
     assert difference_text(0.0, 2.0) == "0"
+
+
+@pytest.mark.parametrize(
+    ("decisions", "said"),
+    [
+        (Decisions(), []),
+        (Decisions(compact=True), ["decided:", "  compact: True"]),
+    ],
+)
+def test_the_search_tells_what_it_decided(decisions: Decisions, said: list[str]) -> None:
+    tried = [Attempt("the first way", Verdict.BEST, 1234, 99), Attempt("another", Verdict.UNTRUSTED, seen="conv: no")]
+    told = [line.rstrip() for line in doc.lines(explain_text.search_document(tried, decisions))]
+    assert told[:2] == ["2 programs were built:", "   1  the first way"]
+    assert told[2].startswith("      1,234 cycles, 99 bytes at the peak: ") and told[4].endswith(" (conv: no)")
+    assert told[6:] == said or (not said and re.fullmatch("decided: [a-z ]+", told[6]))

@@ -76,6 +76,7 @@ def test_again_with_other_options_and_two_builds_compared(running: Running, done
     found = running.ask("GET", f"/api/compare?a={done['id']}&b={other['id']}").data
     assert found["figures"][0]["name"] == "latency"
     assert [job["id"] for job in found["jobs"]] == [done["id"], other["id"]]
+    assert [one["b"] for one in found["options"] if "numerics" in one["option"]] == ["2.x"]
     page = running.ask("GET", f"/api/compare/report?a={done['id']}&b={other['id']}")
     assert b"first try.tflite" in page.body and page.headers["content-security-policy"].startswith("sandbox ")
     assert running.ask("GET", f"/api/compare?a={done['id']}&b=none").status == 404
@@ -106,6 +107,7 @@ def test_what_is_no_model_is_refused_with_a_reason(running: Running) -> None:
     assert running.upload("x.tflite", small_model(), colour="red").status == 400
     broken = running.ended(running.upload("x.onnx", b"\xff" * 100).data["id"])
     assert broken["state"] == "failed" and "x.onnx" in broken["error"]["where"] and "/" not in broken["error"]["where"]
+    assert running.ask("GET", f"/api/jobs/{broken['id']}/report").status == 409
     assert running.ask("POST", "/api/jobs", b"{}", Content_Type="application/json").status == 400
 
 

@@ -10,6 +10,7 @@ from math import isfinite
 from typing import Any
 
 from atonc.compiler.emit import runs
+from atonc.compiler.emit.c import names
 from atonc.compiler.emit.program import Program, ProgramStep
 from atonc.compiler.emit.runs import npu_runs
 from atonc.compiler.ir import Graph
@@ -58,23 +59,19 @@ def check_name(name: str) -> str:
     return name
 
 
-def blob_name(name: str, run: list[ProgramStep]) -> str:
-    return f"_ec_blob_{name}_{run[0].number}"
-
-
 def assembly(program: Program, name: str) -> str:
     """All epochs as text, in the order in which they run."""
     parts = []
     for run in npu_runs(program):
         titles = "".join(f";; epoch {step.number}: {_plain(step.plan.title)}\n" for step in run)
         text = format_program(runs.instructions(program, run))
-        parts.append(f";; {blob_name(name, run)}\n{titles}{text}")
+        parts.append(f";; {names.blob(name, run[0].number)}\n{titles}{text}")
     return "\n".join(parts)
 
 
 def description(program: Program, graph: Graph, name: str) -> dict[str, Any]:
     """Steps and buffers as plain data."""
-    blobs = {step.number: blob_name(name, run) for run in npu_runs(program) for step in run}
+    blobs = {step.number: names.blob(name, run[0].number) for run in npu_runs(program) for step in run}
     homes = [h for h in program.placed.values() if h.buffer.kind != BufferKind.CONSTANT or h.buffer.data]
     return {
         "name": name,

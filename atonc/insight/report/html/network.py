@@ -113,9 +113,6 @@ class Roofline:
     dots: tuple[Dot, ...]
     on_cpu: tuple[LayerView, ...]
 
-    def roof(self, macs_per_byte: float) -> float:
-        return min(self.peak, self.bytes_per_cycle * macs_per_byte)
-
 
 def roofline(network: NetworkView) -> Roofline:
     machine = stm32n6().with_clocks(npu_mhz=network.npu_mhz, cpu_mhz=network.cpu_mhz)
