@@ -227,3 +227,8 @@ def test_a_page_links_a_special_term_to_the_glossary(term: str) -> None:
 
 def test_only_the_unreleased_part_of_the_changelog_counts() -> None:
     assert unreleased("# C\n\n## [2] - x\nnew\n\n## [1] - y\nold") == "# C\n\n## [2] - x\nnew\n"
+
+
+def test_a_term_has_one_entry() -> None:
+    named = [name for terms in glossary().values() for term in terms for name in term.word.lower().split(", ")]
+    assert sorted(named) == sorted(set(named))

@@ -39,14 +39,13 @@ def glossary() -> dict[str, tuple[Term, ...]]:
     return {section["title"]: tuple(Term(*row) for row in section["terms"]) for section in found}
 
 
-PAGES = "Words of pages and tables"
+PAGES = ("Results", "Pages and tables")  # whose terms pages explain
 
 
 @cache
-def meanings(section: str = "") -> dict[str, str]:
-    """What a word means, by each name that it has, in small letters: the tips of pages. The last section that has a
-    word counts; `section`: of that one only."""
-    chosen = [term for title, terms in glossary().items() if section in ("", title) for term in terms]
+def meanings(*sections: str) -> dict[str, str]:
+    """What a term means, by each name that it has, in small letters: of some sections, or of all."""
+    chosen = [term for title, terms in glossary().items() if not sections or title in sections for term in terms]
     return {name.lower(): term.means for term in chosen for name in (term.word, *term.word.split(", "))}
 
 

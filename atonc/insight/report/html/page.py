@@ -79,7 +79,7 @@ def sweep_page(found: Sweep) -> bytes:
 
 def _page(template: str, title: str, scripts: Sequence[str], data: Mapping[str, Any]) -> bytes:
     bottlenecks = {label: [name, BOUNDS[label].sentence] for label, (name, _) in BOUND_IN_SHORT.items()}
-    words = {"terms": meanings(PAGES), "bottlenecks": bottlenecks}
+    words = {"terms": meanings(*PAGES), "bottlenecks": bottlenecks}
     text = json.dumps({**data, **words}, separators=(",", ":"), sort_keys=False)
     parts = {
         "FOOT": _FOOT,
