@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -11,12 +13,15 @@ import pytest
 
 import atonc
 from atonc.compiler.frontends.onnx_qdq import read_onnx
+from atonc.compiler.ir import Graph
 from atonc.doors.cli.cli import main
+from atonc.insight.accuracy import measure
 from atonc.insight.accuracy.twin import match
 from atonc.machine.base.errors import InputError
 from tests.accuracy.planted import FloatNet, Quantiser
 from tests.accuracy.test_planted_faults import SHAPE, network, samples, scaled
 from tests.compiler.wide_networks import random_network
+from tests.lower.harness import activation
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +90,18 @@ def test_layers_of_other_names_are_found_by_their_order() -> None:
     found = match(quantised, read_onnx(model.SerializeToString()))
     wanted = ("c1", "r1", "c2", "r2", "sum", "c3", "gate", "swish", "boxes", "raw", "scores")
     assert {name: found[f"{name}_QuantizeLinear_Output"] for name in wanted} == {name: f"t_{name}" for name in wanted}
+
+
+def test_results_have_names_order_and_shape_of_the_model() -> None:
+    """The program may call an output otherwise, turn it, and hold it without its dimensions of one."""
+    plain, turned = activation("a", (1, 6), 0.5, 2), activation("b", (1, 3, 4, 5), 0.25)
+    source = Graph({"a": plain, "b": turned}, (), (), ("a", "b"))
+    made = {"p": replace(plain, name="p", shape=(6,)), "q": replace(turned, name="q", shape=(1, 4, 5, 3))}
+    graph = Graph(made, (), (), ("p", "q"), turned={"q": (0, 2, 3, 1)})
+    codes = {"p": np.arange(6, dtype=np.int8), "q": np.arange(60, dtype=np.int8).reshape(1, 4, 5, 3)}
+    found = measure._outputs(SimpleNamespace(source=source, graph=graph), codes)  # type: ignore[arg-type]
+    assert list(found) == ["a", "b"] and found["a"].tolist() == [[-1.0, -0.5, 0.0, 0.5, 1.0, 1.5]]
+    np.testing.assert_array_equal(found["b"], codes["q"].transpose(0, 3, 1, 2) * 0.25)
 
 
 def test_a_relu_that_became_a_range_is_the_float_models_relu() -> None:

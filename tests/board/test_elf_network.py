@@ -30,3 +30,8 @@ def test_the_network_of_an_image_runs(tmp_path: Path) -> None:
     assert host.run(network, [given.tobytes()]) == [data.tobytes() for data in outputs_of(out, [given])]
     with pytest.raises(InputError, match="0 symbols are called"):
         host._symbol("NN_Instance_of_nobody")
+
+
+def test_parts_that_touch_are_one() -> None:
+    parts = [(20, b"e"), (2, b"cd"), (0, b"ab"), (9, b""), (4, b"."), (21, b"f")]
+    assert firmware.runs(parts) == [(0, b"abcd."), (20, b"ef")]

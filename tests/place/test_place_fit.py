@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, cast
 
 from atonc.compiler.place.greedy import PackItem, Problem, pack, pack_in_order
-from atonc.compiler.place.packing import Packing, PackingProblem, _without_regard_for_pins
+from atonc.compiler.place.packing import Packing, PackingProblem, _apart, _without_regard_for_pins
 from atonc.compiler.place.pools import PoolWindow
 
 WINDOW = PoolWindow(0, 1 << 20)
@@ -83,3 +83,9 @@ def test_a_layout_that_ignores_pins_is_taken_where_they_are_free_and_it_is_faste
                 high <= found.addresses[m] or found.addresses[m] + problem.items[m].size <= low for m in others
             )
     assert better
+
+
+def test_neighbours_that_touch_are_apart() -> None:
+    problem = Problem((PackItem(64, 0, 0), PackItem(32, 0, 2)))
+    for second, apart in ((64, True), (63, False), (0, False), (200, True)):
+        assert _apart(problem, [0, second], 0, 1) == _apart(problem, [0, second], 1, 0) == apart

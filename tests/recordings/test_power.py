@@ -127,6 +127,13 @@ def test_an_inference_between_two_samples_is_refused(tmp_path: Path) -> None:
         power.measure(power.read(path, PLAIN))
 
 
+def test_as_many_samples_as_are_asked_for_do(tmp_path: Path) -> None:
+    path = tmp_path / "meter.csv"
+    lines = [f"{k},300,{int(5 <= k < 5 + power.LEAST_SAMPLES)}" for k in range(20)]
+    path.write_text("\n".join(["time (ms),power (mW),mark", *lines]))
+    assert len(power.measure(power.read(path, PLAIN)).windows) == 1
+
+
 def test_sessions_of_a_monitor_are_told_from_csv(tmp_path: Path) -> None:
     path = tmp_path / "session.stpm"
     path.write_bytes(b"PK\x03\x04" + bytes(40))
