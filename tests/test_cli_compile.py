@@ -429,3 +429,20 @@ def test_a_profile_without_the_controller_means_no_programs(
     command = ["generate", DIGITS, "--st-neural-art", f"default@{file}", "-o", str(tmp_path), "-q", "--no-verify"]
     assert main([*command, *more]) == 0
     assert ("_ec_blob_" in (tmp_path / "network.c").read_text()) == programs
+
+
+def test_what_comes_next_stays_within_the_gates(capsys: pytest.CaptureFixture[str]) -> None:
+    """Weights in RAM are offered, unless the user has no RAM for them."""
+    for gate, offered in (([], True), (["--max-ram", "4k"], False)):
+        assert main(["analyze", DIGITS, *gate]) == 0
+        assert ("--resident" in capsys.readouterr().out.splitlines()[-1]) == offered
+
+
+def test_a_model_without_outputs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    onnx = pytest.importorskip("onnx")
+    net = onnx.helper
+    x = net.make_tensor_value_info("x", onnx.TensorProto.FLOAT, (1, 4))
+    graph = net.make_graph([net.make_node("Relu", ["x"], ["y"])], "g", [x], [])
+    onnx.save(net.make_model(graph, opset_imports=[net.make_opsetid("", 17)]), tmp_path / "none.onnx")
+    assert main(["analyze", str(tmp_path / "none.onnx")]) == 2
+    assert "none.onnx: the model has no output" in capsys.readouterr().err

@@ -47,6 +47,27 @@ def test_validate_says_what_to_pass_where_the_model_changed(
     assert "has changed since" in unwrapped(capsys.readouterr().err)
 
 
+@pytest.mark.parametrize("damage", ["changed", "no manifest"])
+def test_validate_passes_no_folder_that_was_changed(
+    damage: str, built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It compiles the model again, so a damaged image would not show."""
+    shutil.copytree(built, tmp_path / "out")
+    shutil.copy(built.parent / "digits.tflite", tmp_path)
+    (image,) = (tmp_path / "out").glob("*xSPI2.raw")
+    image.write_bytes(bytes(100) + image.read_bytes()[100:])
+    if damage == "no manifest":
+        (tmp_path / "out" / "network_manifest.json").unlink()
+    assert main(["validate", str(tmp_path / "out"), "-b", "1"]) == 2
+    said = "is not the file that was generated" if damage == "changed" else "its files cannot be checked"
+    assert said in unwrapped(capsys.readouterr().err)
+
+
+def test_outputs_alone_say_nothing_of_layers(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", str(built), "-b", "1", "--io-only"]) == 0
+    assert "1 output; layers not checked" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("epoch", ["0", "-1", "99"])
 def test_run_ends_at_an_epoch_that_there_is(epoch: str, built: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", str(built), "--until", epoch]) == 2

@@ -127,7 +127,7 @@ def text(build: Build) -> Figures:
 def _hardware_cycles(said: str) -> Iterator[int]:
     """Reads from every row of the table of epochs its last number up to the end of that column."""
     _, head, *rows = said.split("\nepochs, ")[1].split("\n\n")[0].splitlines()
-    end = head.index("hardware") + len("hardware")
+    end = head.index("predicted") + len("predicted")
     return (_number(row[:end].split()[-1].removeprefix("~")) for row in rows)
 
 

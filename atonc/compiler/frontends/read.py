@@ -11,7 +11,7 @@ from pathlib import Path
 from atonc.compiler.frontends.limits import advise, model_bytes, require_names
 from atonc.compiler.ir import Graph
 from atonc.compiler.ops.elementwise import divisor_notes
-from atonc.machine.base.errors import AtoncError, UnsupportedError
+from atonc.machine.base.errors import AtoncError, InputError, UnsupportedError
 
 TFLITE_MARK = b"TFL3"
 FOREIGN = {
@@ -33,6 +33,8 @@ def read(path: Path, cut_outputs: Sequence[str] = (), fixed_shapes: Mapping[str,
         )
     try:
         graph = _read(path, model_bytes(path), cut_outputs, fixed_shapes or {})
+        if not graph.outputs:
+            raise InputError("the model has no output", remedy="export it with the tensors that you need as outputs")
         return replace(graph, notes=(*graph.notes, *divisor_notes(graph)))
     except AtoncError as error:
         if isinstance(error, UnsupportedError):

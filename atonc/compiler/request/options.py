@@ -128,7 +128,7 @@ class Options:
         NO_ROOM,
         "--resident",
         MEMORY,
-        "copy weights into RAM once, at initialisation: BYTES of it, or all that activations leave free",
+        "copy weights into RAM once, at initialisation: BYTES of it, or `all` that activations leave free",
         metavar="BYTES",
         parse=room,
         takes=Takes(bare=ALL_FREE),

@@ -24,6 +24,7 @@ from atonc.machine.hw.safety.evidence.board_file import saved_row
 
 if TYPE_CHECKING:  # what only files need is imported by who writes them: `analyze` does without
     from atonc.compiler.emit.c.network import CNetwork
+    from atonc.insight.explain.actions import TriedOption
 
 
 def judged(gates: Gates, view: CompileView) -> list[CheckResult]:
@@ -34,6 +35,12 @@ def judged(gates: Gates, view: CompileView) -> list[CheckResult]:
 def broken(gates: Gates, view: CompileView) -> list[str]:
     """A sentence for every gate that does not hold."""
     return [gate.says for gate in judged(gates, view) if not gate.holds]
+
+
+def keeps(gates: Gates, tried: TriedOption) -> bool:
+    """Whether an option that is offered stays within what the user accepts."""
+    more_cpu = tried.after.cpu_ms > tried.before.cpu_ms
+    return tried.after.ram_bytes <= (gates.max_ram or tried.after.ram_bytes) and not (gates.no_cpu and more_cpu)
 
 
 def _gates(gates: Gates, view: CompileView) -> Iterator[tuple[str, float, bool, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,7 +77,8 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
         return CommandReply()
     finally:
         dump.write()
-    gates = generating.judged(declared_values(Gates, options), view)
+    limits = declared_values(Gates, options)
+    gates = generating.judged(limits, view)
     check_image(view, options)
     if layout is not None:
         layouts.require_taken(layout, view)
@@ -88,7 +90,8 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
         view = generating.write_reports(view, options.output)
     write_pictures(lambda: network_view(view), options)
     unseen = options.st or options.json or options.quiet  # then nobody reads what comes next
-    document = compile_text.document(view, gates, options.verbose, None if unseen else quick(view))
+    advice = None if unseen else quick(view, partial(generating.keeps, limits))
+    document = compile_text.document(view, gates, options.verbose, advice)
     if options.st:
         document = replace(document, sections=options.st.sections(view), summary=())
     return CommandReply(

@@ -57,6 +57,7 @@ def _of_folder(options: argparse.Namespace, folder: Path) -> tuple[Path, Options
     """The model that a folder was built from, and with which options; files that it used lie beside the model."""
     from atonc.compiler.compile.reproduce import MODEL_HASH, options_of
     from atonc.insight.explain.saved import read_asked
+    from atonc.machine.base.build_folder import SUFFIX, read_whole
     from atonc.machine.emu.files.network_c import find_networks
 
     names = [file.stem for file in find_networks(folder)]
@@ -65,7 +66,10 @@ def _of_folder(options: argparse.Namespace, folder: Path) -> tuple[Path, Options
         listed = f"several networks: {', '.join(names[:9])}" if names else "no network that was built"
         remedy = "name one of them with -n" if names else "name the model, a .tflite or .onnx file"
         raise InputError(listed, where=str(folder), remedy=remedy)
-    found = read_asked(folder, name)
+    if not (folder / f"{name}{SUFFIX}").is_file():
+        what = f"has no {name}{SUFFIX}: its files cannot be checked"
+        raise InputError(what, where=str(folder), remedy="name the model instead of the folder")
+    found = read_whole(folder, lambda: read_asked(folder, name))
     if found is None or MODEL_HASH not in found.reproduce:
         raise InputError("does not tell its model", where=str(folder), remedy="name the model instead of the folder")
     places = dict.fromkeys((folder, folder.resolve().parent, Path()))

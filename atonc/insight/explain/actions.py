@@ -42,6 +42,7 @@ WORTH = 0.05  # of the time: less is not worth a compilation that nobody asked f
 _LITTLE = 0.005  # of time or of a memory: less is noise of other places and orders
 _LEAST_LSB = 0.05  # of error: less is none that anybody sees
 _QUICK_TRIES = 2  # compilations that `generate` may add
+_SMALL = 1 << 10  # bytes: less is no reason to take longer
 _STEP = 32 << 10  # bytes of RAM that people count in
 _FEW_PRODUCTS = 20_000  # of a network that the CPU may be done with before the NPU is set up
 _AT_EDGES = ("quantize", "dequantize", "transpose", "uint8_to_int8", "int8_to_uint8")
@@ -347,7 +348,8 @@ class TriedOption:
             return self.saved_bytes > 0
         ram = self.saved_bytes / max(1, self.before.ram_bytes)
         flash = (self.before.flash_bytes - self.after.flash_bytes) / max(1, self.before.flash_bytes)
-        return self.gain > _LITTLE or (max(ram, flash) > _LITTLE and max(ram, flash) > -self.gain)
+        saved = max(self.saved_bytes, self.before.flash_bytes - self.after.flash_bytes)
+        return self.gain > _LITTLE or (saved >= _SMALL and max(ram, flash) > max(_LITTLE, -self.gain))
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -423,17 +425,18 @@ def try_all(
     return ranked(found)
 
 
-def quick(view: CompileView) -> TriedOption | None:
+def quick(view: CompileView, allowed: Callable[[TriedOption], bool] = lambda one: True) -> TriedOption | None:
     """The option that brings most time, of those that may bring much: the price of weights in RAM is known, few others
     are compiled, and only while what they may bring is more than what is known to be possible. None: nothing does."""
     subject = Subject.of(view)
     best, bounds = _resident_outlook(view, subject), [(action.most_cycles(subject), action) for action in ACTIONS[1:]]
+    best = best if best is not None and allowed(best) else None
     for most, action in sorted(bounds, key=lambda row: -row[0])[:_QUICK_TRIES]:
         if most > max(WORTH, best.gain if best else 0.0) * view.cost.cycles:
             for _, options in offered(subject, (action,))[:1]:
                 with progress.part(f"trying {reproduce.changes(view.options, options)}"):
                     found, _ = tried(subject, action, options, verify=False)
-                best = found if best is None or found.gain > best.gain else best
+                best = found if allowed(found) and (best is None or found.gain > best.gain) else best
     return best if best is not None and best.gain > WORTH else None
 
 

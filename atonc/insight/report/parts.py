@@ -198,7 +198,7 @@ def epoch_chapter(rows: Sequence[EpochRow], verbose: bool, where: str, what: str
         where_column(where),
         Column[EpochRow]("ST est.", lambda row: row.cost.st_cycles, "{:,}"),
         Column[EpochRow]("bottleneck", lambda row: row.cost.st_bound_by, left=True),
-        cycles_column("hardware"),
+        cycles_column("predicted"),
         Column[EpochRow]("bottleneck", lambda row: bound_name(row.cost.bound_by), left=True),
         Column[EpochRow](what, lambda row: elided(row.cost.origin, wide), left=True),
     )

@@ -39,8 +39,8 @@ COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (  # figure, title,
     ("weights_bytes", "weights", size_text),
     ("flash_bytes", "flash", size_text),
     ("cpu_layers", "on CPU", str),
-    ("times_practical", "x practical", "{:.2f}".format),
-    ("times_absolute", "x absolute", "{:.2f}".format),
+    ("times_practical", "x attainable minimum", "{:.2f}".format),
+    ("times_absolute", "x theoretical minimum", "{:.2f}".format),
     ("outputs_db", "accuracy", "{:.1f} dB".format),
 )
 

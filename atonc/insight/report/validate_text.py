@@ -129,7 +129,8 @@ def _summary(found: Validation, min_cosine: float, again: Callable[..., str]) ->
         how = next(install(output) for output in found.outputs if output.lacks)
         yield doc.SummaryRow("verdict", f"{UNJUDGED} without the model's own kernels: {how}", doc.Mark.DOUBT)
     else:
-        what = f"{count(len(found.outputs), 'output')} and every layer within their limits"
+        outputs = count(len(found.outputs), "output")
+        what = f"{outputs} and every layer within their limits" if found.layers else f"{outputs}; layers not checked"
         yield doc.SummaryRow("passed", what, doc.Mark.GOOD)
     if found.outputs:
         worst = min(found.outputs, key=lambda output: output.metrics.cos)
