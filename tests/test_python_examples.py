@@ -97,7 +97,7 @@ def test_a_flag_that_may_stand_alone_is_true(value: Any, some: bool) -> None:
 
 
 def test_a_list_is_no_sweep() -> None:
-    with pytest.raises(InputError, match=r"a sweep is a .toml file, not of type list.*models = "):
+    with pytest.raises(InputError, match=r"(?s)a sweep is a .toml file, not of type list.*models = "):
         atonc.sweep([MODEL])  # type: ignore[arg-type]
     with pytest.raises(InputError, match="a folder is named by its path"):
         atonc.load(atonc.compile(MODEL, verify=False))  # type: ignore[arg-type]

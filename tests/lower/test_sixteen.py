@@ -338,7 +338,7 @@ def test_what_is_too_coarse_counts_codes_of_16_bits_and_names_a_limit_that_does(
     fine = Tensor(out.name, out.shape, "int16", Quantisation.per_tensor(out.scale / 12, 0))
     graph = Graph(graph.tensors | {out.name: fine}, graph.ops, graph.inputs, graph.outputs)
     (reason,) = map_ops(facts(graph)).reasons
-    assert reason.rule.id == "COARSE" and reason.limit == f"{MOST_CODES * WIDE_STEP:g} codes of 16 bits"
+    assert reason.rule.id == "COARSE" and reason.limit == f"{MOST_CODES * WIDE_STEP:g} LSB (int16)"
     allowed = float(reason.remedy.split()[-1])
     assert allowed > MOST_CODES
     assert not map_ops(replace(facts(graph), coarse=allowed)).reasons

@@ -129,7 +129,7 @@ def test_other_conditions_are_refused(tmp_path: Path, options: Options, said: st
     decisions = compiled().decisions if named else replace(compiled().decisions, made_for=None, forms={})
     with pytest.raises(InputError) as caught:
         replayed(tmp_path, replace(decisions, resident={NOWHERE: 0x34200000}), options, network())
-    assert (said if named else f"no constant {NOWHERE!r}") in str(caught.value)
+    assert (said if named else f"no constant {NOWHERE!r}") in caught.value.what
     assert all((caught.value.where, caught.value.rule, caught.value.remedy))
 
 

@@ -85,7 +85,8 @@ def short(build: Build) -> Figures:
     """What people see first, in the order of the screen."""
     lines = document.lines(compile_text.document(build.compiled))
     size = re.search(r": ([\d,]+) operators? in the model, ([\d,]+) layers? compiled", lines[0])
-    evidence = next((line.removeprefix("evidence: ") for line in lines if line.startswith("evidence:")), "")
+    start = "hardware confidence: "
+    evidence = next((line.removeprefix(start) for line in lines if line.startswith(start)), "")
     in_code = re.search(r"in the code +([\d,]+) bytes", "\n".join(lines))
     assert size is not None
     return {

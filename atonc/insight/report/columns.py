@@ -30,7 +30,9 @@ COLUMNS = (
     LayerColumn(
         "practical_cycles", "cycles at the attainable minimum", lambda layer: layer.practical_cycles, first=False
     ),
-    LayerColumn("absolute_cycles", "cycles at the theoretical minimum", lambda one: one.absolute_cycles, first=False),
+    LayerColumn(
+        "absolute_cycles", "cycles at the theoretical minimum", lambda layer: layer.absolute_cycles, first=False
+    ),
     LayerColumn(
         "times_limit",
         "x attainable minimum",
