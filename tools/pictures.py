@@ -30,7 +30,7 @@ OPTIONS = ("--input-data-type", "uint8", "--output-data-type", "int8")
 COLUMNS, LINES = 100, 32  # of the terminal: what README shows without scrolling
 WINDOW = {"width": 1280, "height": 860}
 COLOURS = 128  # of a palette; more are not seen, and the files are a third of the size
-SHOWN = {"report": "timeline", "memory": "memory"}  # picture -> the section that stands at its top
+SHOWN = {"report": "head", "memory": "memory"}  # picture -> the section that stands at its top
 # rich would load its font from elsewhere
 TERMINAL = """\
 <svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">

@@ -2,7 +2,7 @@
 (function () {
   const UNIT = { STRENG: "#56b4e9", CONVACC: "#0072b2", ARITH: "#009e73", ACTIV: "#cc79a7", POOL: "#e69f00", DECUN: "#8c6bb1" };
 
-  const codes = t => t.scale === undefined && !t.scales && /int/.test(t.type) ? " (codes)" : "";
+  const codes = t => t.scale === undefined && !t.scales && /int/.test(t.type) ? " (stored values)" : "";
   const range = t => t.low === undefined ? "" : t.low === t.high ? `, all ${number(t.low)}` : `, ${number(t.low)} to ${number(t.high)}${codes(t)}`;
   const quantised = t => t.scale !== undefined ? `scale ${number(t.scale)}, zero point ${t.zero}` : t.scales ? `${t.scales} scales, one a channel` : "";
   const tensorText = t => [shapeText(t.shape), t.type].filter(Boolean).join(" ") + (quantised(t) ? `; ${quantised(t)}` : "");
@@ -27,15 +27,15 @@
   // codes of the weights: a row for each channel or a few, darker where more of them are, from the smallest code to the largest
   function spread(w) {
     const { rows, ends, channels, saturated, elements } = w.spread, wide = rows[0].length, each = Math.ceil(channels / rows.length);
-    const said = `${format(saturated)} of ${format(elements)} codes (${percent(saturated / elements)}) at an end of their range`;
-    const picture = el("canvas", { width: wide, height: rows.length, class: "spread", role: "img", "aria-label": `Histogram of the codes for each of ${channels} channels; ${said}`, style: `height:${Math.max(36, Math.min(144, 4 * rows.length))}px` });
+    const said = `${format(saturated)} of ${format(elements)} values (${percent(saturated / elements)}) at an end of their range`;
+    const picture = el("canvas", { width: wide, height: rows.length, class: "spread", role: "img", "aria-label": `Histogram of the values for each of ${channels} channels; ${said}`, style: `height:${Math.max(36, Math.min(144, 4 * rows.length))}px` });
     const pen = picture.getContext("2d"), dots = pen.createImageData(wide, rows.length), paint = matchMedia("(prefers-color-scheme: dark)").matches ? [86, 180, 233] : [0, 86, 150];
     rows.forEach((row, r) => [...row].forEach((digit, c) => dots.data.set([...paint, Math.round(+digit * 255 / 9)], 4 * (r * wide + c))));
     pen.putImageData(dots, 0, 0);
     let at = 0;
     picture.addEventListener("pointermove", event => { const box = picture.getBoundingClientRect(); at = Math.max(0, Math.min(rows.length - 1, Math.floor((event.clientY - box.top) / box.height * rows.length))); });
     const channel = () => each > 1 ? `channels ${at * each} to ${Math.min(channels, (at + 1) * each) - 1}` : `channel ${at}`;
-    return el("span", {}, tip(picture, () => `${channel()}: codes ${ends[at][0]} to ${ends[at][1]}`), el("small", {}, `${channels} channels from top to bottom, codes from the smallest to the largest; ${said}`));
+    return el("span", {}, tip(picture, () => `${channel()}: codes ${ends[at][0]} to ${ends[at][1]}`), el("small", {}, `${channels} channels from top to bottom, values from the smallest to the largest; ${said}`));
   }
 
   function stepFacts(step) {
