@@ -175,6 +175,7 @@ class Context:
             f"{op.kind}: would be {error:,.3g} {codes} off",
             f"{self.facts.coarse * step:g} {codes}",
             f"check the scales of the layer and of its channels, or accept it: --allow-coarse {ceil(error / step)}",
+            ceil(error / step),
         )
 
     def _require_trusted(self, groups: Iterable[TaskGroup]) -> None:

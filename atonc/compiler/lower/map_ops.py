@@ -54,6 +54,7 @@ class CpuReason:
     seen: str
     limit: str
     remedy: str
+    needs: float = 0.0  # LSB that --allow-coarse would have to allow
 
 
 @dataclass(frozen=True)
@@ -309,4 +310,5 @@ def _on_cpu(op: Op, context: Context, refusal: RefusedForm) -> ReasonedCall:
     inputs = tuple(context.buffer(n) for n in op.inputs if n and not context.tensor(n).is_constant)
     outputs = tuple(context.buffer(n) for n in op.outputs)
     call = CpuPlan(op.origin or (op.name,), f"{op.kind} {op.name}", op.name, inputs, outputs)
-    return ReasonedCall(call, CpuReason(node, op.kind, refusal.rule, refusal.seen, refusal.limit, refusal.remedy))
+    why = refusal.rule, refusal.seen, refusal.limit, refusal.remedy, refusal.needs
+    return ReasonedCall(call, CpuReason(node, op.kind, *why))

@@ -43,6 +43,7 @@ class RefusedForm:
     seen: str
     limit: str
     remedy: str
+    needs: float = 0.0  # LSB that --allow-coarse would have to allow
 
     @property
     def inexact(self) -> bool:
@@ -123,13 +124,13 @@ class Alternative:
 class Refusal(Exception):
     """How a recipe leaves what it cannot finish; `select.enumerate` makes a value of it."""
 
-    def __init__(self, rule: Rule, seen: str, limit: str, remedy: str) -> None:
-        super().__init__(rule, seen, limit, remedy)
-        self.refused = RefusedForm(rule, seen, limit, remedy)
+    def __init__(self, rule: Rule, seen: str, limit: str, remedy: str, needs: float = 0.0) -> None:
+        super().__init__(rule, seen, limit, remedy, needs)
+        self.refused = RefusedForm(rule, seen, limit, remedy, needs)
 
     @classmethod
     def of(cls, refused: RefusedForm) -> Refusal:
-        return cls(refused.rule, refused.seen, refused.limit, refused.remedy)
+        return cls(refused.rule, refused.seen, refused.limit, refused.remedy, refused.needs)
 
     @property
     def rule(self) -> Rule:

@@ -39,8 +39,8 @@ def broken(gates: Gates, view: CompileView) -> list[str]:
 
 def keeps(gates: Gates, tried: TriedOption) -> bool:
     """Whether an option that is offered stays within what the user accepts."""
-    more_cpu = tried.after.cpu_ms > tried.before.cpu_ms
-    return tried.after.ram_bytes <= (gates.max_ram or tried.after.ram_bytes) and not (gates.no_cpu and more_cpu)
+    before, after = tried.before, tried.after
+    return after.ram_bytes <= (gates.max_ram or after.ram_bytes) and not (gates.no_cpu and after.cpu_ms > before.cpu_ms)
 
 
 def _gates(gates: Gates, view: CompileView) -> Iterator[tuple[str, float, bool, str]]:

@@ -6,7 +6,6 @@ Every figure is of a program that was compiled with the option. `generate` tries
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -21,12 +20,14 @@ from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.compile.pipeline import Compiled, compile_canonical, compile_graph, read_model, verified
 from atonc.compiler.ir import Graph, Quantisation
 from atonc.compiler.lower import edge_advice
+from atonc.compiler.lower.map_ops import CpuReason
 from atonc.compiler.ops.shapes import graph_macs
 from atonc.compiler.place.explain import PlacementError
 from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.request.options import Options
 from atonc.compiler.schedule.passes import ON_REQUEST, PREFETCH, TABLES
 from atonc.compiler.select import rules as mapping
+from atonc.compiler.select.form import RefusedForm
 from atonc.insight.explain import rules
 from atonc.insight.explain.live import distinct, live_bytes
 from atonc.insight.explain.ours import network_view, own_steps
@@ -46,7 +47,6 @@ _SMALL = 1 << 10  # bytes: less is no reason to take longer
 _STEP = 32 << 10  # bytes of RAM that people count in
 _FEW_PRODUCTS = 20_000  # of a network that the CPU may be done with before the NPU is set up
 _AT_EDGES = ("quantize", "dequantize", "transpose", "uint8_to_int8", "int8_to_uint8")
-_NEEDED = re.compile(r"--allow-coarse ([\d.]+)")  # how a refusal says what would be enough
 
 
 @dataclass(frozen=True)
@@ -79,14 +79,12 @@ class Subject:
         return _cosine(self.made, self.options)
 
     @cached_property
-    def refusals(self) -> tuple[tuple[str, str], ...]:
-        """Rule and fix of everything that was refused, for the CPU or for another form."""
-        forms, reasons = self.made.mapped.forms.values(), self.made.mapped.reasons
-        refused = [(one.rule.id, one.remedy) for form in forms for one in form.refused]
-        return (*((reason.rule.id, reason.remedy) for reason in reasons), *refused)
+    def refusals(self) -> tuple[CpuReason | RefusedForm, ...]:
+        """Everything that was refused, for the CPU or for another form."""
+        return (*self.made.mapped.reasons, *(r for form in self.made.mapped.forms.values() for r in form.refused))
 
     def lacks(self, *wanted: Rule) -> bool:
-        return any(rule in {one.id for one in wanted} for rule, _ in self.refusals)
+        return any(one.rule in wanted for one in self.refusals)
 
     def spills(self) -> bool:
         return self.compiled is None or self.figures.spilled_bytes > 0
@@ -155,9 +153,8 @@ def _resident(subject: Subject) -> Iterator[Changes]:
 
 def _coarse(subject: Subject) -> list[Changes]:
     """What is enough for every layer, then for all but the coarsest ones."""
-    found = (_NEEDED.search(fix) for rule, fix in subject.refusals if rule == mapping.COARSE.id)
-    needed = {float(one[1]) for one in found if one is not None}
-    return [{"allow_coarse": one} for one in sorted(needed, reverse=True)[:3] if one > subject.options.allow_coarse]
+    needed = sorted({one.needs for one in subject.refusals}, reverse=True)[:3]
+    return [{"allow_coarse": float(one)} for one in needed if one > subject.options.allow_coarse]
 
 
 def _setting(field: str, value: Any, applies: Callable[[Subject], bool]) -> Offers:
@@ -274,7 +271,7 @@ ACTIONS = (
         bound=lambda subject: subject.edge_cycles(False, "int8_to_uint8"),
     ),
     Action(_cut_softmax, frozenset({"CPU-SOFTMAX", "CPU-LOG-SOFTMAX"}), _APPLICATION("gets scores without softmax")),
-    Action(_left_out, frozenset({mapping.ASKED.id}), "you asked for it", rounds=True),
+    Action(_left_out, frozenset({mapping.ASKED.id}), "leaves out an option that you gave", rounds=True),
     # the search for less memory takes many times as long as another compilation
     Action(_setting("prefer", "memory", Subject.spills), rounds=True, for_room=True),
     Action(_setting("no_npu", True, Subject.is_tiny), bound=lambda s: s.figures.cycles if s.is_tiny() else 0),
