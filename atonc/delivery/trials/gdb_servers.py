@@ -8,6 +8,7 @@ from public logs; nobody has tried them on an STM32N6 with this package yet.
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -41,7 +42,9 @@ OURS = GdbDialect("virtual board", "atonc virtual board", ("reset halt",), featu
 OPENOCD = GdbDialect(
     "OpenOCD", "Open On-Chip Debugger", ("reset halt",), "look at OpenOCD's own output: it names the cause"
 )
-PYOCD = GdbDialect("pyOCD", r"pyocd|\b0\.\d+\.\d+\b", ("reset halt",), "look at pyOCD's own output: it names the cause")
+PYOCD = GdbDialect(  # it has no such command
+    "pyOCD", "pyocd|unrecognized command", ("reset halt",), "look at pyOCD's own output: it names the cause", "QNonStop"
+)
 JLINK = GdbDialect(
     "J-Link GDB Server", "SEGGER|J-Link", ("reset", "halt"), "look at the window or the log of the J-Link GDB Server"
 )
@@ -49,6 +52,8 @@ STLINK = GdbDialect(
     "ST-LINK GDB server", "ST-?LINK|STMicroelectronics", ("reset", "halt"), "look at the output of ST-LINK_gdbserver"
 )
 UNKNOWN = GdbDialect("GDB server", "(?!)", ("reset halt",), "name the server with --server; is it one for Cortex-M?")
+# what a monitor command prints that failed: some servers call it a success all the same
+FAILURE = re.compile(r"^\s*(?:error|failed|transfer failed|unexpected error)\b", re.IGNORECASE | re.MULTILINE)
 DIALECTS = (OURS, OPENOCD, JLINK, STLINK, PYOCD)
 
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from atonc.delivery.trials.gdb_servers import DIALECTS, UNKNOWN, GdbDialect, RunningServer, retries
+from atonc.delivery.trials.gdb_servers import DIALECTS, FAILURE, UNKNOWN, GdbDialect, RunningServer, retries
 from atonc.machine.base.errors import ToolError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.gdb_packets import Mark, PacketReader, frame
@@ -117,7 +117,9 @@ class GdbTarget:
             ) from error
         self._line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._reader, self._came = PacketReader(repeats=True), list[bytes | Mark]()
-        self._acknowledge, self._binary, self._single = True, None, None
+        self._acknowledge = True
+        self._binary: bool | None = None  # whether the server takes X packets; None: not asked yet
+        self._single: bool | None = None  # whether it takes p packets
         self.running = False
         self._line.sendall(b"+")
         self._negotiate()
@@ -258,8 +260,9 @@ class GdbTarget:
         for address in standing:
             self.clear_break(address)
         for order in self.dialect.reset:
-            self.monitor(order)
-        self.running = False
+            said = self.monitor(order)
+            if FAILURE.search(said):
+                raise self._refused(f"`monitor {order}` failed", b"", said=said)
         reply = self._ask(b"?")
         if reply[:1] not in (b"S", b"T"):
             raise self._refused("the chip does not stand still after a reset", reply)
