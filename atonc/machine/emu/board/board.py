@@ -216,7 +216,7 @@ class VirtualBoard:
                     self.core.watch_writes(start + shift, end + shift, cache.wrote)
 
     def _map_bytes(self, place: BoardPlace, data: Bytes) -> None:
-        for base in _addresses(place):
+        for base in both_addresses(place):
             self._map_at(base, data)
 
     def _map_at(self, base: int, data: Bytes) -> None:
@@ -248,7 +248,7 @@ class VirtualBoard:
             write(base + offset, size, value)
             self.core.attend()
 
-        for address in _addresses(place):
+        for address in both_addresses(place):
             self.core.uc.mmio_map(address, place.size_bytes, on_read, None, on_write, None)
 
     def _clock_ratio(self) -> float:
@@ -345,5 +345,5 @@ class VirtualBoard:
         return f", in {self.firmware.function_at(stub.site if stub else pc)}{epoch}"
 
 
-def _addresses(place: BoardPlace) -> tuple[int, ...]:
+def both_addresses(place: BoardPlace) -> tuple[int, ...]:
     return (place.base, place.base & ~ALIAS) if place.on_chip else (place.base,)
