@@ -90,7 +90,7 @@ PROGRAMS = (
         "openocd", OPENOCD, ("openocd",),
         (
             "-c", "gdb_port {port}", "-c", "tcl_port disabled", "-c", "telnet_port disabled",
-            "-f", "interface/stlink.cfg", "-c", "transport select dapdirect_swd", "-c", "adapter speed {khz}",
+            "-f", "interface/stlink-dap.cfg", "-c", "transport select dapdirect_swd", "-c", "adapter speed {khz}",
             "-f", "target/stm32n6x.cfg",
         ),
         "a release newer than 0.12 (Debian's 0.12 has no STM32N6), or the one inside STM32CubeIDE",
