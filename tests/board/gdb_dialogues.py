@@ -22,7 +22,7 @@ from pathlib import Path
 
 from atonc.delivery.trials.gdb_target import GdbTarget
 from atonc.machine.base.errors import ToolError
-from atonc.machine.base.gdb_packets import Mark, PacketReader, frame
+from atonc.machine.base.gdb_packets import PacketMark, PacketReader, frame
 from tests.patience import PATIENCE
 
 FOLDER = Path(__file__).parent / "dialogues"
@@ -71,7 +71,7 @@ def _play(server: socket.socket, dialogue: Dialogue) -> None:
     with line:
         while data := line.recv(1 << 16):
             for event in reader.feed(data):
-                if event is Mark.INTERRUPT:
+                if event is PacketMark.INTERRUPT:
                     event = INTERRUPT.encode()
                 elif not isinstance(event, bytes):
                     continue
@@ -129,7 +129,9 @@ def _relay(middle: socket.socket, port: int, lines: list[str]) -> None:
             if not data:
                 return
             for event in readers[source].feed(data):
-                payload = event if isinstance(event, bytes) else INTERRUPT.encode() if event is Mark.INTERRUPT else None
+                payload = (
+                    event if isinstance(event, bytes) else INTERRUPT.encode() if event is PacketMark.INTERRUPT else None
+                )
                 if payload is not None:
                     side = ">" if source is client else "<"
                     lines.append(f"{side} {payload.decode('latin1').encode('unicode_escape').decode()}")

@@ -28,7 +28,7 @@ from atonc.delivery.trials import gdb_servers
 from atonc.delivery.trials.gdb_servers import PROGRAMS, FoundServer, GdbServerProgram, find_server, started
 from atonc.delivery.trials.gdb_target import GdbTarget, address_of, registers_of, started_target
 from atonc.machine.base.errors import InputError, ToolError
-from atonc.machine.base.gdb_packets import MOST_PAYLOAD, Mark, PacketReader, frame
+from atonc.machine.base.gdb_packets import MOST_PAYLOAD, PacketMark, PacketReader, frame
 from tests.board import gdb_dialogues
 from tests.patience import PATIENCE, until
 
@@ -43,7 +43,7 @@ def test_a_packet_comes_back_however_it_is_cut() -> None:
     for size in (1, 2, 3, 7, len(stream)):
         reader = PacketReader(repeats=False)
         found = [event for k in range(0, len(stream), size) for event in reader.feed(stream[k : k + size])]
-        assert found == [Mark.TAKEN, *payloads, Mark.AGAIN, Mark.INTERRUPT]
+        assert found == [PacketMark.TAKEN, *payloads, PacketMark.AGAIN, PacketMark.INTERRUPT]
 
 
 def test_runs_of_equal_characters_are_for_answers_only() -> None:
@@ -55,13 +55,13 @@ def test_runs_of_equal_characters_are_for_answers_only() -> None:
 
 def test_what_is_no_packet() -> None:
     reader = PacketReader(repeats=True)
-    assert list(reader.feed(b"$OK#00$OK#9a")) == [Mark.BROKEN, b"OK"]
+    assert list(reader.feed(b"$OK#00$OK#9a")) == [PacketMark.BROKEN, b"OK"]
     assert list(reader.feed(b"$half$OK#9a")) == [b"OK"]  # cut off, and sent again
     assert list(reader.feed(b"%Stop:T05#00$OK#9a")) == [b"OK"]
     long = list(reader.feed(b"$" + b"x" * (2 * MOST_PAYLOAD + 10)))
-    assert long == [Mark.BROKEN] and list(reader.feed(b"yy#00$OK#9a")) == [b"OK"]
+    assert long == [PacketMark.BROKEN] and list(reader.feed(b"yy#00$OK#9a")) == [b"OK"]
     bomb = b"0*~" * 20_000
-    assert list(reader.feed(b"$%s#%02x" % (bomb, sum(bomb) & 0xFF))) == [Mark.BROKEN]
+    assert list(reader.feed(b"$%s#%02x" % (bomb, sum(bomb) & 0xFF))) == [PacketMark.BROKEN]
 
 
 # ----------------------------------------------------------------------------------------------- servers from documents
@@ -226,7 +226,7 @@ def _serve_one(line: socket.socket, chip: SmallChip) -> None:
     reader, acknowledge = PacketReader(repeats=False), True
     while data := line.recv(1 << 16):
         for event in reader.feed(data):
-            if event is Mark.INTERRUPT and not chip.halted:
+            if event is PacketMark.INTERRUPT and not chip.halted:
                 chip.halted = True
                 line.sendall(frame(chip.answer(b"\x03")[0]))
             elif isinstance(event, bytes):

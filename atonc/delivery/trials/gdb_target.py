@@ -17,7 +17,7 @@ from dataclasses import replace
 from atonc.delivery.trials.gdb_servers import DIALECTS, FAILURE, UNKNOWN, GdbDialect, RunningServer, retries
 from atonc.machine.base.errors import ToolError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.base.gdb_packets import Mark, PacketReader, frame
+from atonc.machine.base.gdb_packets import PacketMark, PacketReader, frame
 
 DEFAULT_PORT = 3333
 _SUPPORTED = b"qSupported:swbreak+;hwbreak+;vContSupported+"
@@ -116,7 +116,7 @@ class GdbTarget:
                 "then give its address with --gdb HOST:PORT",
             ) from error
         self._line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._reader, self._came = PacketReader(repeats=True), list[bytes | Mark]()
+        self._reader, self._came = PacketReader(repeats=True), list[bytes | PacketMark]()
         self._acknowledge = True
         self._binary: bool | None = None  # whether the server takes X packets; None: not asked yet
         self._single: bool | None = None  # whether it takes p packets
@@ -380,10 +380,10 @@ class GdbTarget:
         end = time.monotonic() + self.wait_s
         while self._receive(end - time.monotonic()):
             for k, event in enumerate(self._came):
-                if event is Mark.TAKEN or isinstance(event, bytes):
-                    del self._came[: k + (event is Mark.TAKEN)]
+                if event is PacketMark.TAKEN or isinstance(event, bytes):
+                    del self._came[: k + (event is PacketMark.TAKEN)]
                     return True
-                if event is Mark.AGAIN:
+                if event is PacketMark.AGAIN:
                     del self._came[: k + 1]
                     return False
             self._came.clear()
@@ -395,7 +395,7 @@ class GdbTarget:
         while True:
             while self._came:
                 event = self._came.pop(0)
-                if event is Mark.BROKEN and self._acknowledge:
+                if event is PacketMark.BROKEN and self._acknowledge:
                     self._send_raw(b"-")
                 if not isinstance(event, bytes):
                     continue
