@@ -34,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 
+from atonc.machine.base import words
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.board.peripherals import base_of
@@ -203,5 +204,5 @@ FAULTS: Mapping[str, ChipSetup] = {
 def faults(*names: str) -> ChipSetup:
     unknown = [name for name in names if name not in FAULTS]
     if unknown:
-        raise InputError(f"no fault is called {unknown[0]}", remedy=f"one of {', '.join(sorted(FAULTS))}")
+        raise InputError(f"no fault is called {unknown[0]}", remedy=words.instead(unknown[0], FAULTS))
     return _joined(FAULTS[name] for name in names)
