@@ -265,6 +265,8 @@ def test_faults_have_names_and_add_up(images: dict[str, Firmware]) -> None:
     assert len(FAULTS) >= 25
     both = faults("npu_clock_off", "npu_sleep_clock_off", "controller_silent")
     assert {bits.address for bits in both.stuck} == {RCC + 0x260, RCC + 0x2A0} and both.silent
+    both_mapped = mapped("XSPI1") + mapped("XSPI2")
+    assert both_mapped == mapped("XSPI1", "XSPI2") and both_mapped.words[RCC + 0x260] == 1 << 5 | 1 << 12
     with pytest.raises(InputError, match="npu_clok_off"):
         faults("npu_clok_off")
     with pytest.raises(InputError, match="0x50000000"):
