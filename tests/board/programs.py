@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -36,3 +41,16 @@ def build(folder: Path, text: str, placement: building.Placement | None = None) 
     toolchain = building.find_toolchain()
     objects = building.compile_units(toolchain, [program, common], folder)
     return building.link(toolchain, objects, folder / "program.elf", placement)
+
+
+@contextmanager
+def busy_host() -> Iterator[None]:
+    """More processes that do nothing but count than the host has cores."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range((os.cpu_count() or 1) + 1)]
+    try:
+        yield
+        assert all(process.poll() is None for process in busy)
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()

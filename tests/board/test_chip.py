@@ -17,7 +17,7 @@ from atonc.machine.emu.board.chip import FAULTS, RCC, ChipSetup, StuckBits, faul
 from atonc.machine.emu.board.peripherals import AFTER_FIRST_STAGE
 from atonc.machine.emu.board.rights import iac_index
 from atonc.machine.emu.files.initialisers import load_initialisers
-from tests.board.programs import build, needs_compiler
+from tests.board.programs import build, busy_host, needs_compiler
 from tests.board.test_npu import BLOB, REGISTERS
 
 pytestmark = needs_compiler
@@ -162,6 +162,18 @@ def test_an_engine_that_does_not_answer_hangs_its_epoch(images: dict[str, Firmwa
         tried = Tried(images["asleep"], faults(f"engine{number}_silent"))
         name = f"STRENG{number}"
         assert (f"{name} does not answer" in tried.said) == (name in used) != tried.right
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_a_network_takes_the_same_cycles_beside_a_busy_host(images: dict[str, Firmware], wait: str) -> None:
+    def cycles() -> tuple[int, int, int]:
+        tried = Tried(images[wait], ChipSetup())
+        assert tried.right
+        return tried.board.clock.now, tried.board.core.instructions, tried.board.npu.cycles
+
+    alone = cycles()
+    with busy_host():
+        assert cycles() == cycles() == alone
 
 
 def test_a_slow_npu_takes_longer(images: dict[str, Firmware]) -> None:
