@@ -28,7 +28,11 @@ typedef struct {
     uint32_t wanted;
 } atonc_finding_t;
 
-enum { ATONC_SELFTEST_NPU_READS = 1, ATONC_SELFTEST_NPU_WRITES = 2 };
+enum {
+    ATONC_SELFTEST_NPU_READS = 1,
+    ATONC_SELFTEST_NPU_WRITES = 2,
+    ATONC_SELFTEST_NPU_CACHED = 4, /* through the NPU's cache */
+};
 
 /* What the network uses of a memory. A range may span several banks. What the NPU writes is tested by writing: the first
  * ATONC_SELFTEST_TOUCHED bytes of each bank in the range are saved, changed and put back. */
@@ -45,6 +49,7 @@ typedef struct {
     uint32_t piece;
     const uint32_t *crcs;
     uint32_t start[4]; /* their first words, which are looked for elsewhere when they are not at `base` */
+    uint32_t end;      /* of the memory that they are in: nothing is looked for beyond */
 } atonc_selftest_weights_t;
 
 #define ATONC_SELFTEST_TOUCHED 128u
@@ -71,7 +76,8 @@ typedef struct {
 } atonc_selftest_map_t;
 
 /* X(number, name, register, cause, fix). Banks are numbered 1 to 6 for AXISRAM1 to 6, 7 for the RAM of the NPU's cache, 8
- * for VENCRAM, 9 for the hyperRAM at XSPI1, 10 for the flash at XSPI2 and 11 for XSPI3. Numbers never change. */
+ * for VENCRAM, 9 for the hyperRAM at XSPI1, 10 for the flash at XSPI2, 11 for XSPI3 and 12 for FLEXRAM, the first 400 KB of
+ * AXISRAM1. Numbers never change. */
 #define ATONC_SELFTEST_CODES(X) \
     X(1, MAP, "none", "the network uses addresses that are in no memory which the NPU reaches (detail: entry of the map)", \
       "generate the network for this board, or correct the map that is given to atonc_selftest()") \
@@ -147,7 +153,7 @@ typedef struct {
       "clean every line of 32 bytes from address to address + size, then DSB; check (start, size) against (start, end)") \
     X(33, CACHE_INVALIDATE, "SCB_DCIMVAC", "after the application's invalidate function the CPU still reads old bytes", \
       "invalidate every line of 32 bytes from address to address + size, then DSB; check (start, size) against (start, end)") \
-    X(34, FLASH_EMPTY, "none", "constants of the network are not in memory: all bits there are 1 (detail: piece)", \
+    X(34, FLASH_EMPTY, "none", "constants of the network are not in memory: all bits there are alike (detail: piece)", \
       "program the network's memory image at its address") \
     X(35, FLASH_SHIFTED, "none", "the constants are in memory, but at another address (found)", \
       "program the image at the wanted address; a signed image starts 0x400 bytes behind the start of its header") \
