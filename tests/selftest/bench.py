@@ -63,9 +63,11 @@ class Image:
     flash: bytes
 
 
-def build(folder: Path) -> Image:
-    """One image for all rows."""
+def build(folder: Path, selftest: str = "") -> Image:
+    """One image for all rows. `selftest`: another text of the tests themselves."""
     compile(MODEL, name="digits").save(folder / "digits", selftest=True)
+    if selftest:
+        (folder / "digits" / "atonc_selftest.c").write_text(selftest)
     runtime = our_runtime()
     ours = [path for path in runtime.sources if not re.search("_lib_|_reloc_|_unit_", path.name)]
     headers = (*runtime.includes, runtime_folder("harness"), folder / "digits")

@@ -133,7 +133,8 @@ uint32_t @name@_selftest(atonc_finding_t *findings, uint32_t most) {
   const uint32_t memory_count = sizeof memories / sizeof memories[0];
 @begin blobs@
   uint32_t low = UINT32_MAX, high = 0;
-  for (const EpochBlock_ItemTypeDef *block = LL_ATON_EpochBlockItems_@net@(); !EpochBlock_IsLastEpochBlock(block); block++) {
+  const EpochBlock_ItemTypeDef *block = LL_ATON_EpochBlockItems_@net@();
+  for (; !EpochBlock_IsLastEpochBlock(block); block++) {
     const uint32_t start = (uint32_t)block->blob_address;
     if (start != 0) {
       low = start < low ? start : low;
