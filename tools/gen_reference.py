@@ -66,9 +66,9 @@ def pages() -> dict[str, str]:
 
 def _selftest() -> str:
     """The page as it is, with the table of findings between its marks."""
-    before, _, rest = (FOLDER.parent / "selftest.md").read_text().partition("<!-- findings -->\n")
-    table = "\n".join(selftest_text.page_table())
-    return f"{before}<!-- findings -->\n{table}\n<!-- end of findings -->{rest.partition('<!-- end of findings -->')[2]}"
+    first, last = "<!-- findings -->", "<!-- end of findings -->"
+    before, _, rest = (FOLDER.parent / "selftest.md").read_text().partition(first)
+    return "\n".join([before + first, *selftest_text.page_table(), last + rest.partition(last)[2]])
 
 
 def _ops() -> Iterator[str]:

@@ -73,7 +73,8 @@ def build(folder: Path, selftest: str = "") -> Image:
     headers = (*runtime.includes, runtime_folder("harness"), folder / "digits")
     defines = runtime.defines | {"ATONC_EC_ONLY": "", "ATON_BASE": "0x580E0000UL"}
     strict = [HERE / "firmware.c", folder / "digits" / "digits_selftest.c", folder / "digits" / "atonc_selftest.c"]
-    others = [*ours, folder / "digits" / "digits.c", *(runtime_folder("harness") / n for n in ("startup.c", "board_io.c"))]
+    harness = [runtime_folder("harness") / name for name in ("startup.c", "board_io.c")]
+    others = [*ours, folder / "digits" / "digits.c", *harness]
     units = (
         CompileUnit(tuple(strict), headers, defines, strict=True, options=("-Os",)),
         CompileUnit(tuple(others), headers, defines),

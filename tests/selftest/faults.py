@@ -1,4 +1,4 @@
-"""What can be wrong in a first hour, each with what the self-test must say: all of it, in that order, and nothing else."""
+"""What can be wrong in a first hour, each with what the self-test must say: all of it, in that order, nothing else."""
 
 from __future__ import annotations
 
@@ -186,13 +186,13 @@ FAULTS = (
     _board("flash_one_bit", _weights(_one_bit), "WEIGHTS_CRC:1"),
     _board("flash_of_another_network", _weights(_other_network), "WEIGHTS_CRC:0"),
     # rights
-    _chip("rimc_not_set+npu_not_secure", "NPU_MASTER:2", "NPU_MASTER:3", "NPU_MASTER:9", "NPU_MASTER:11", "NPU_MASTER:12"),
+    _chip("rimc_not_set+npu_not_secure", *(f"NPU_MASTER:{filter}" for filter in (2, 3, 9, 11, 12))),
     _chip("npu_not_secure", "NPU_SLAVE"),
     Fault("npu_other_security", Planted(_region(4, _OTHERS, _OPEN)), ("RISAF_SECURITY:4",)),
     Fault(
         "npu_not_privileged",
         Planted(ChipSetup(stuck=(StuckBits(0x5402_4C14, 1 << 9, 0),)) + _region(5, _SECURE | 0xFF << 16, _OPEN)),
-        ("RISAF_PRIVILEGE:5", "NPU_MASTER:2", "NPU_MASTER:3", "NPU_MASTER:9", "NPU_MASTER:11", "NPU_MASTER:12"),
+        ("RISAF_PRIVILEGE:5", *(f"NPU_MASTER:{filter}" for filter in (2, 3, 9, 11, 12))),
     ),
     _chip("npu_read_refused", "RISAF_READ:4", "RISAF_READ:5"),
     _chip("npu_write_refused", "RISAF_WRITE:4", "RISAF_WRITE:5"),

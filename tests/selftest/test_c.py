@@ -72,9 +72,8 @@ def test_can_be_left_out(tmp_path: Path) -> None:
 
 def test_needs_nobody_else(tmp_path: Path) -> None:
     """No HAL, CMSIS or runtime: only what every compiler brings."""
-    found = subprocess.run(
-        ["arm-none-eabi-nm", "-u", str(compiled("arm-none-eabi-gcc", tmp_path / "out.o"))], capture_output=True, text=True
-    ).stdout.split()
+    made = compiled("arm-none-eabi-gcc", tmp_path / "out.o")
+    found = subprocess.run(["arm-none-eabi-nm", "-u", str(made)], capture_output=True, text=True).stdout.split()
     assert {name for name in found if name != "U"} <= {"memcmp", "memset", "memcpy"}
     assert set(re.findall(r"#include [<\"](.*)[>\"]", SOURCE.read_text() + HEADER.read_text())) == {
         "atonc_selftest.h", "stdint.h", "string.h",

@@ -302,7 +302,8 @@ class Compilation:
         from atonc.delivery.generate.selftest import selftest_files
 
         preflight.check_folder(Path(folder))
-        files = {**generating.files_of(self.view, hex, stai, shared_kernels), **(selftest_files(self.view) if selftest else {})}
+        files = dict(generating.files_of(self.view, hex, stai, shared_kernels))
+        files |= selftest_files(self.view) if selftest else {}
         return [Path(file) for file in generating.write_build(self.view, Path(folder), files).files]
 
     def report(self, path: str | PathLike[str]) -> Path:
