@@ -175,14 +175,12 @@ typedef struct {
       "set the clocks as the board file says, or correct npu_mhz in the board file") \
     X(42, NPU_RAM_RATE, "RCC_CFGR1, RCC_IC11CFGR", "the NPU's RAM has another clock than the board file says", \
       "set the clocks as the board file says, or correct npu_ram_mhz in the board file") \
-    X(43, VOLTAGE, "PWR_VOSCR.VOS", "clocks above 600 MHz (CPU) or 800 MHz (NPU) at the lower core voltage", \
-      "raise the core voltage, then HAL_PWREx_ControlVoltageScaling(PWR_REGULATOR_VOLTAGE_SCALE0), before the clocks") \
-    X(44, PROBE_TIME, "none", \
+    X(43, PROBE_TIME, "none", \
       "the NPU takes another time for a small program than at its clock (found, wanted: NPU cycles)", \
       "the clock registers say another frequency than the NPU has: look at PLL lock and at the dividers") \
-    X(45, NETWORK_RUN, "none", "the network does not end its run (found: what the runtime says)", \
+    X(44, NETWORK_RUN, "none", "the network does not end its run (found: what the runtime says)", \
       "everything that the self-test can see is sound: look at the runtime's version and at its interrupt handler") \
-    X(46, NETWORK_OUTPUT, "none", \
+    X(45, NETWORK_OUTPUT, "none", \
       "the network's output for the known input is wrong (detail: output; CRC-32 found, wanted)", \
       "everything that the self-test can see is sound: validate the network with --mode target and report it")
 
