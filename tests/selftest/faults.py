@@ -250,7 +250,7 @@ FAULTS = (
     _chip("npu_write_refused+flash_read_refused", "RISAF_WRITE:4", "RISAF_WRITE:5", "RISAF_READ:12"),
     _firmware("both_cache_functions", CLEAN_NOTHING | INVALIDATE_NOTHING, "CACHE_CLEAN", "CACHE_INVALIDATE"),
     Fault("npu_slow_and_clean", Planted(faults("npu_slow"), CLEAN_NOTHING), ("NPU_RATE", "CACHE_CLEAN")),
-    Fault("network_and_old_refusal", Planted(_OLD_REFUSAL, 0, _weights(_one_bit)), ("WEIGHTS_CRC:1", "ILLEGAL_ACCESS:3")),
+    Fault("flash_and_old_refusal", Planted(_OLD_REFUSAL, 0, _weights(_one_bit)), ("WEIGHTS_CRC:1", "ILLEGAL_ACCESS:3")),
     Fault(
         "flash_erased_and_sleep",
         Planted(faults("xspi2_sleep_clock_off"), 0, _weights(lambda data: np.full_like(data, 0xFF))),
