@@ -136,7 +136,7 @@ int main(void) {
     };
     uint32_t before[WATCHED], after[WATCHED];
     set_up();
-    atonc_set_watchdog(1000, 0);
+    atonc_set_watchdog(0, 200);
     look(before);
     found = atonc_selftest(&map, findings, MOST);
     look(after);
