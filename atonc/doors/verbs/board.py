@@ -110,8 +110,8 @@ def _run(options: argparse.Namespace) -> CommandReply:
         options.seconds,
         options.patience * 1_000_000,
         options.registers,
-        None if options.chip is None else options.chip == "reset",
-        tuple(options.chip_fault),
+        strict=None if options.chip is None else options.chip == "reset",
+        chip_faults=tuple(options.chip_fault),
     )
     output = sys.stderr if options.json else sys.stdout
 
@@ -240,8 +240,8 @@ _KINDS = (
             ),
             arg(
                 "--chip-fault", action="append", default=[], metavar="NAME",
-                help="plant a fault of the set-up, such as npu_clock_off; a wrong name lists all of them; may be given "
-                "several times",
+                help="plant a fault of the set-up, such as npu_clock_off (docs/virtual_board.md); may be given several "
+                "times",
             ),
             arg("--seconds", type=float, metavar="S", help="stop after this many seconds (default: when told to)"),
             arg(
