@@ -12,11 +12,11 @@ import numpy as np
 from atonc.compiler.place import board
 from atonc.delivery.probes.build import DEFAULT_BOARD, FLASH, BuiltProbe
 from atonc.delivery.probes.table import FLASH_IMAGE, folder_files
+from atonc.delivery.trials import mailbox
 from atonc.machine.emu.board import VirtualBoard, read_firmware
 from atonc.machine.emu.board.npu import Execute
 from atonc.machine.hw.machine import Machine, stm32n6
 
-EMULATED = "-DATONC_PROBE_EMULATED"
 _QUICK = "-DRUNS=1u -DWATCHDOG_POLLS=8000u"
 # RCC as applications of ST leave it: CPU 800, bus 400, NPU 1000, NPU RAM 900 MHz
 _CLOCKS = {
@@ -43,15 +43,15 @@ class Chip:
         return (self.machine or stm32n6()).constant(name)
 
 
-def firmware(folder: Path, built: Sequence[BuiltProbe], flags: str = EMULATED) -> Path:
+def firmware(folder: Path, built: Sequence[BuiltProbe], flags: str = "") -> Path:
     target = board(DEFAULT_BOARD)
     for name, data in folder_files(built, target).items():
         (folder / name).write_bytes(data)
     return make_for_virtual_board(folder, flags)
 
 
-def make_for_virtual_board(folder: Path, flags: str = EMULATED) -> Path:
-    return make(folder, ["CPU=cortex-m33", f"EXTRA={_QUICK} {flags}"])
+def make_for_virtual_board(folder: Path, flags: str = "") -> Path:
+    return make(folder, ["CPU=cortex-m33", "UART=1", f"EXTRA={_QUICK} {flags}"])
 
 
 def make(folder: Path, arguments: Iterable[str] = ()) -> Path:
@@ -62,8 +62,15 @@ def make(folder: Path, arguments: Iterable[str] = ()) -> Path:
 
 
 def log_of(elf: Path, chip: Chip | None = None) -> list[str]:
-    """What the firmware prints."""
-    chip = chip or Chip()
+    """What the firmware prints on its UART."""
+    virtual = board_with(elf, chip or Chip())
+    offset, asked = mailbox.request(0, mailbox.EMULATED)
+    virtual.poke(virtual.firmware.symbols[mailbox.SYMBOL] + offset, np.frombuffer(asked, np.uint8))
+    virtual.run()
+    return [line.strip() for line in virtual.serial.lines]
+
+
+def board_with(elf: Path, chip: Chip) -> VirtualBoard:
     virtual = VirtualBoard(read_firmware(elf), data_cache=chip.data_cache, clocks=_CLOCKS, machine=chip.machine)
     if chip.execute is not None:
         virtual.npu.execute = chip.execute
@@ -75,8 +82,7 @@ def log_of(elf: Path, chip: Chip | None = None) -> list[str]:
         for control in _XSPI_CONTROLS:
             virtual.peripherals.devices.write(control, 4, _MAPPED)
         virtual.peripherals.devices.write(_AHB5_ON, 4, _XSPI_CLOCKS)
-    virtual.run()
-    return [line.strip() for line in virtual.serial.lines]
+    return virtual
 
 
 def crc16(text: str) -> int:

@@ -3,7 +3,10 @@
  */
 #include "line.h"
 
+#include "mailbox.h"
+#ifdef UART
 #include "uart.h"
+#endif
 
 #define HEAD "ATONC-PROBE 1 "
 
@@ -62,6 +65,11 @@ void line_number(const char *key, uint32_t value) {
     line_text(key, at);
 }
 
+void line_hex(const char *key, uint32_t value) {
+    key_of(key);
+    put_hex(value, 8);
+}
+
 void line_bytes(const char *key, const uint8_t *bytes, uint32_t count) {
     key_of(key);
     for (uint32_t k = 0; k < count; k++) {
@@ -86,6 +94,9 @@ void line_end(void) {
     put('*');
     put_hex(crc, 4);
     line[used] = 0;
+#ifdef UART
     uart_print(line);
     uart_print("\n");
+#endif
+    mailbox_line(line);
 }

@@ -23,8 +23,6 @@
 #define XSPI_MODE (3u << 28)
 #define XSPI_MAPPED (3u << 28)
 
-__attribute__((weak)) void probe_board_init(void) {}
-
 /* Overrides the runtime's, which would ask ST's HAL. */
 void npu_cache_enable_clocks_and_reset(void) {
     WORD(RCC + RCC_SET + RCC_MEMORIES) = CACHE_RAM;
