@@ -64,7 +64,7 @@ def make(folder: Path, arguments: Iterable[str] = ()) -> Path:
 def log_of(elf: Path, chip: Chip | None = None) -> list[str]:
     """What the firmware prints on its UART."""
     virtual = board_with(elf, chip or Chip())
-    offset, asked = mailbox.request(0, mailbox.EMULATED)
+    offset, asked = mailbox.request(0, mailbox.EMULATED | mailbox.ON_CHIP)
     virtual.poke(virtual.firmware.symbols[mailbox.SYMBOL] + offset, np.frombuffer(asked, np.uint8))
     virtual.run()
     return [line.strip() for line in virtual.serial.lines]

@@ -10,7 +10,7 @@ from atonc.machine.base.frozen import dataclass
 
 SYMBOL, CHECKPOINT = "atonc_mailbox", "atonc_checkpoint"
 RUNS, ENDED, FAULT = 1, 2, 3  # states
-SEMIHOSTING, EMULATED = 1, 2  # options
+SEMIHOSTING, EMULATED, ON_CHIP = 1, 2, 4  # options
 _MAGIC, _REQUEST, _VERSION = 0x4D4E5441, 0x51544E41, 1
 _HEAD = struct.Struct("<10I64s64s")
 HEAD_BYTES = _HEAD.size

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "external.h"
+#include "mailbox.h"
 #include "probes.h"
 
 #define WORD(address) (*(volatile uint32_t *)(uintptr_t)(address))
@@ -121,7 +122,8 @@ __attribute__((weak)) void probe_board_init(void) {
     for (uint32_t k = 0; k < sizeof boards / sizeof boards[0]; k++) {
         if (strcmp(probes_board, boards[k].name) == 0) {
             board_clocks = clocks_of(&boards[k]);
-            board_external = external_start(k == 0) ? "slow" : "as_found";
+            const bool wanted = !(atonc_mailbox.options & MAILBOX_ON_CHIP);
+            board_external = wanted && external_start(k == 0) ? "slow" : "as_found";
         }
     }
 }

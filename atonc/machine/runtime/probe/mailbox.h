@@ -10,13 +10,14 @@
 #define MAILBOX_MAGIC 0x4D4E5441u   /* "ATNM" */
 #define MAILBOX_REQUEST 0x51544E41u /* "ANTQ": the debugger has written first_probe and options */
 #define MAILBOX_VERSION 1u
-#define MAILBOX_LOG 0x10000u
+#define MAILBOX_LOG 0xA000u /* 160 answers at their longest */
 
 enum { MAILBOX_RUNS = 1, MAILBOX_ENDED = 2, MAILBOX_FAULT = 3 }; /* state */
 
-enum {                        /* options */
-    MAILBOX_SEMIHOSTING = 1,  /* print every line through the debugger too; it must have semihosting enabled */
-    MAILBOX_EMULATED = 2,     /* an emulator: probes whose setting it does not know are skipped */
+enum {                       /* options */
+    MAILBOX_SEMIHOSTING = 1, /* print every line through the debugger too; it must have semihosting enabled */
+    MAILBOX_EMULATED = 2,    /* an emulator: probes whose setting it does not know are skipped */
+    MAILBOX_ON_CHIP = 4,     /* leave flash and external RAM as they are */
 };
 
 typedef struct {

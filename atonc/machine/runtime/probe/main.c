@@ -279,6 +279,7 @@ static void begin(void) {
     line_text("clocks", board_clocks);
     line_text("external", board_external);
     line_text("fuses", "untouched");
+    line_text("on", atonc_mailbox.options & MAILBOX_EMULATED ? "emulator" : "chip");
     line_end();
 }
 
