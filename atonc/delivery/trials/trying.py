@@ -7,7 +7,7 @@ has no line yet. A probe that stops the chip gets the answer `hang`, and the nex
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -23,6 +23,7 @@ LOG = "board.log"
 _THUMB = 1 << 24  # of the program status
 _SHOWN = 1024  # bytes of each part of the image that are read back
 _START_S, _PROBE_S = 60.0, 30.0  # the watchdog of the firmware ends what hangs long before
+_HALT_S = 5.0
 _START_UP = "start-up"
 _TRIES = 2  # of reading a line that comes damaged
 
@@ -84,9 +85,6 @@ class TrialLog:
             file.flush()
             os.fsync(file.fileno())
 
-    def forget(self) -> None:
-        self.path.unlink(missing_ok=True)
-
     def told(self) -> dict[str, str]:
         """Probe (or begin, end) -> the last line about it."""
         lines = self.text().splitlines()
@@ -136,8 +134,16 @@ class Trial:
         """Starts the firmware; ends with its last line, or where it has to be started again. How far it got."""
         run = _Start(self, first)
         while (line := run.next_line()) is not None:
-            if run.about != BEGIN or line not in self.log.text().splitlines():
+            before = self.log.told().get(BEGIN) if run.about == BEGIN else None
+            if before is None:
                 self.log.append(line)
+            elif before != line:
+                raise InputError(
+                    f"the board has started otherwise than before: {line}",
+                    where=str(self.log.path),
+                    rule=f"the answers so far are of: {before}",
+                    remedy="power the board off and on and try again, or begin anew with --fresh",
+                )
         return run.number
 
     def ask_again(self, number: int) -> AskedProbe:
@@ -267,6 +273,7 @@ class _Start:
         try:
             if stop is None:
                 self.trial.target.interrupt()
+                self.trial.target.wait(_HALT_S)
             return f"at_{self.trial.target.register('pc') & ~1:#010x}"
         except ToolError:
             return "and_the_debugger_cannot_halt_it"
@@ -279,8 +286,3 @@ class _Start:
             remedy="boot switches in development mode, power off and on, then the same command again; with --on-chip "
             "external memories are left as they are",
         )
-
-
-def forget_all(folder: Path, names: Sequence[str]) -> None:
-    for name in names:
-        (folder / name).unlink(missing_ok=True)

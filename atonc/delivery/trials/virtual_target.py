@@ -27,9 +27,10 @@ class VirtualTarget:
     def __init__(self, make: Callable[[], VirtualBoard]) -> None:
         self._make = make
         self.board = make()
+        self._interrupted = False
 
     def reset(self) -> None:
-        self.board = self._make()
+        self.board, self._interrupted = self._make(), False
 
     def read(self, address: int, size: int) -> bytes:
         return bytes(self.board.memory.read(address, size))
@@ -56,6 +57,9 @@ class VirtualTarget:
 
     def wait(self, seconds: float) -> VirtualStop | None:
         """By instructions, not by the host's clock."""
+        if self._interrupted:
+            self._interrupted = False
+            return VirtualStop("interrupt", self.board.core.pc)
         try:
             for _ in range(_STRETCHES):
                 halt = self.board.go_on(_STRETCH)
@@ -66,7 +70,7 @@ class VirtualTarget:
         return None
 
     def interrupt(self) -> None:
-        """It stands still whenever nobody waits."""
+        self._interrupted = True  # it stands still whenever nobody waits
 
     def close(self) -> None:
         """Nothing is open."""

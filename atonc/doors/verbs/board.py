@@ -124,6 +124,34 @@ def _run(options: argparse.Namespace) -> CommandReply:
     return CommandReply("board-run", board_text.served(served), loud=True)
 
 
+def _try(options: argparse.Namespace) -> CommandReply:
+    from atonc.delivery.generate import preflight
+
+    folder = options.output or Path("board_try")
+    preflight.check_folder(folder)
+    from atonc.delivery.texts import try_text
+    from atonc.delivery.trials.try_board import SUMMARY, TryOptions, try_board
+
+    chosen = [name for name in ("gdb", "server", "virtual") if getattr(options, name)]
+    if len(chosen) > 1:
+        raise InputError(f"--{chosen[0]} and --{chosen[1]} exclude each other")
+    output = sys.stderr if options.json else sys.stdout
+
+    def say(name: str, answer: str, number: int) -> None:
+        if not options.quiet:
+            print(f"{number + 1:4} {name}: {answer}", file=output, flush=True)
+
+    tried = try_board(
+        TryOptions(
+            options.board, folder, options.firmware, options.gdb, options.server, options.virtual, options.on_chip,
+            options.fresh, options.record_licence,
+        ),
+        say,
+    )  # fmt: skip
+    write_file(folder / SUMMARY, try_text.summary_text(tried).encode())
+    return CommandReply("board-try", try_text.document(tried, options.verbose), loud=True)
+
+
 _WRITTEN = arg("-o", "--output", type=Path, metavar="FILE", help="instead of standard output")
 _KINDS = (
     Command(
@@ -214,6 +242,35 @@ _KINDS = (
         (
             "atonc board build st_ai_output -o firmware.elf  # for the virtual board",
             "atonc board build st_ai_output --sources my_project",
+        ),
+    ),
+    Command(
+        "try",
+        "everything that a board can answer, through any debugger: self-test, probes, evidence, a recording",
+        _try,
+        (
+            single("board"),
+            arg("--gdb", default="", metavar="HOST:PORT", help="a GDB server that runs already"),
+            arg(
+                "--server", default="", choices=["", "stlink", "openocd", "pyocd", "jlink"],
+                metavar="stlink|openocd|pyocd|jlink",
+                help="the GDB server to start (default: the first of these that is installed)",
+            ),
+            arg("--virtual", action="store_true", help="on the virtual board: proves nothing about silicon"),
+            arg("--firmware", type=Path, metavar="ELF", help="a probe firmware that is built already"),
+            arg("--on-chip", action="store_true", help="leave flash and external RAM as they are"),
+            arg("--fresh", action="store_true", help="forget the answers that the folder has"),
+            arg(
+                "--record-licence", default="", metavar="SPDX",
+                help="of the recording, so that others may use it: CC0-1.0",
+            ),
+            arg("-o", "--output", type=Path, metavar="DIR", help="log, evidence, recording, summary (board_try)"),
+            SHOWN,
+        ),
+        (
+            "atonc board try  # an STM32N6570-DK on USB, in development mode",
+            "atonc board try --board nucleo-n657x0-q --gdb localhost:3333",
+            "atonc board try --virtual -o tried  # without a board",
         ),
     ),
     Command(

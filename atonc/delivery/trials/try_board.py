@@ -1,0 +1,157 @@
+"""From a firmware and a debug target to a folder: log, evidence file, one recording, a summary."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from atonc.compiler.place import BoardMemory, board
+from atonc.delivery.probes import PROBES
+from atonc.delivery.probes.log import PASS, Settled, evidence_bytes, parse_log, require_answers, settle
+from atonc.delivery.recordings import making, store
+from atonc.delivery.recordings.store import VIRTUAL, Recording, Statement
+from atonc.delivery.trials import gdb_servers, mailbox
+from atonc.delivery.trials.gdb_target import GdbTarget
+from atonc.delivery.trials.probe_image import ProbeImage, built_image, cache_folder, flash_base, read_image
+from atonc.delivery.trials.trying import LOG, DebugTarget, Say, Trial, TrialLog
+from atonc.delivery.trials.virtual_target import VirtualTarget
+from atonc.machine.base.disk import write_file
+from atonc.machine.base.errors import InputError, ToolError
+from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.progress import stage
+from atonc.machine.emu.board import VirtualBoard
+
+EVIDENCE, RECORDING, SUMMARY = "evidence.json", "recording.npz", "summary.txt"
+RECORDED = "control-conv-3x3"  # an NPU configuration that ST programs have
+
+
+@dataclass(frozen=True)
+class TryOptions:
+    board: str
+    folder: Path
+    firmware: Path | None = None  # None: it is built
+    gdb: str = ""  # HOST:PORT of a server that runs
+    server: str = ""  # which one to start; "": the first that is installed
+    virtual: bool = False
+    on_chip: bool = False  # leave external memories alone
+    fresh: bool = False
+    licence: str = ""  # of the recording
+
+
+@dataclass(frozen=True)
+class Tried:
+    options: TryOptions
+    image: ProbeImage
+    server: str  # who was asked, in words
+    settled: Settled
+    recording: Recording | None
+    files: tuple[Path, ...]
+
+
+def try_board(options: TryOptions, say: Say) -> Tried:
+    """Goes on where an earlier call was interrupted."""
+    target = board(options.board)
+    if options.fresh:
+        for name in (LOG, EVIDENCE, RECORDING, SUMMARY):
+            (options.folder / name).unlink(missing_ok=True)
+    image = read_image(options.firmware or built_image(target, cache_folder()))
+    if image.board != target.name:
+        raise InputError(
+            f"the firmware was built for {image.board}", where=str(image.firmware.path), remedy=f"--board {image.board}"
+        )
+    asked = (mailbox.EMULATED if options.virtual else 0) | (mailbox.ON_CHIP if options.on_chip else 0)
+    with connected(options, image, target) as (server, debugger):
+        trial = Trial(image, debugger, TrialLog(options.folder), asked, say)
+        trial.run()
+        return _written(options, trial, server)
+
+
+def _written(options: TryOptions, trial: Trial, server: str) -> Tried:
+    """Everything that follows from the log, and one probe's bytes."""
+    folder, text = options.folder, trial.log.text()
+    settled = settle(parse_log(text, str(trial.log.path)), PROBES)
+    require_answers(settled, str(trial.log.path))
+    write_file(folder / EVIDENCE, evidence_bytes(settled))
+    recording = _recorded(options, trial, settled)
+    names = (LOG, EVIDENCE, *((RECORDING,) if recording else ()))
+    return Tried(options, trial.image, server, settled, recording, tuple(folder / name for name in names))
+
+
+def _recorded(options: TryOptions, trial: Trial, settled: Settled) -> Recording | None:
+    """That of an earlier call, else of one probe that is asked again; None where none has passed."""
+    path = options.folder / RECORDING
+    if path.exists():
+        return store.read(path)
+    names = [probe.name for probe in trial.image.probes]
+    passed = [name for name in names if (one := settled.log.replies.get(name)) and one.verdict == PASS]
+    if not passed:
+        return None
+    stage("recording one probe")
+    asked = trial.ask_again(names.index(RECORDED if RECORDED in passed else passed[0]))
+    log = parse_log("\n".join([trial.log.text(), asked.line]))
+    stated = Statement(VIRTUAL if options.virtual else trial.image.board, options.licence)
+    found = making.of_probe(asked, settled.log.head, log.replies[asked.probe.name].cycles, stated)
+    store.write(path, found)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------- who is asked
+
+
+@contextlib.contextmanager
+def connected(options: TryOptions, image: ProbeImage, target: BoardMemory) -> Iterator[tuple[str, DebugTarget]]:
+    """The debug target and how it is called; a server that was started here is ended."""
+    if options.virtual:
+        yield "the virtual board", VirtualTarget(lambda: virtual_board(image, target))
+    elif options.gdb:
+        debugger = GdbTarget(options.gdb)
+        try:
+            yield f"{debugger.dialect.name} at {debugger.address}", debugger
+        finally:
+            debugger.close()
+    else:
+        with _started(options.server) as (name, debugger):
+            yield name, debugger
+
+
+def virtual_board(image: ProbeImage, target: BoardMemory) -> VirtualBoard:
+    """Out of its reset, with the image for flash programmed."""
+    found = VirtualBoard(image.firmware, clocks={})
+    if image.flash_image is not None:
+        found.poke(flash_base(target), np.fromfile(image.flash_image, np.uint8))
+    return found
+
+
+@contextlib.contextmanager
+def _started(name: str) -> Iterator[tuple[str, GdbTarget]]:
+    try:
+        found = gdb_servers.find_server(name)
+    except ToolError as error:
+        error.remedy += "; without a board, atonc board try --virtual goes the same way on the virtual board"
+        raise
+    port = _free_port()
+    stage(f"starting {found.path.name}")
+    with gdb_servers.started(found, port) as server:
+        debugger = _connect(server, port)
+        try:
+            yield f"{found.program.dialect.name}, started as {found.path}", debugger
+        finally:
+            debugger.close()
+
+
+def _connect(server: gdb_servers.RunningServer, port: int) -> GdbTarget:
+    for _ in gdb_servers.retries(server):
+        with contextlib.suppress(ToolError):
+            return GdbTarget(f"127.0.0.1:{port}")
+    raise AssertionError("retries end by an error")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
