@@ -43,6 +43,8 @@ PASS, WRONG, HANG, SKIPPED = VERDICTS = ("pass", "wrong", "hang", "skipped")
 LOG_FORMAT = 1
 BOARD_CLOCKS, SLOW, EMULATOR = "board", "slow", "emulator"  # values of the first line
 MARK, BEGIN, END = "ATONC-PROBE", "begin", "end"
+SELF_TEST = "ATONC-SELFTEST"  # begins lines of the self-test
+_LONGEST_FINDING = 512
 MAX_BYTES = 1 << 22
 _LONGEST = 400  # characters of a line of ours
 _MOST_ANSWERS = 4096
@@ -154,9 +156,20 @@ def told_in(line: str) -> tuple[str, str] | None:
     """Which probe (or `begin`, `end`) a whole line of the firmware is about, and the first word of what it says; None
     where the line is damaged or none of the firmware's."""
     match = _LINE.fullmatch(line) if len(line) <= _LONGEST else None
-    if match is None or int(match[1]) != LOG_FORMAT or checksum(line[: match.end(3)]) != match[4]:
+    if match is None:
+        found = finding_in(line)
+        return None if found is None else (SELF_TEST, found)
+    if int(match[1]) != LOG_FORMAT or checksum(line[: match.end(3)]) != match[4]:
         return None
     return match[2], (match[3].split() or [""])[0]
+
+
+def finding_in(line: str) -> str | None:
+    """What a whole line of the self-test says; None where it is damaged or another one."""
+    body, mark, digits = line.rpartition(" *")
+    head = f"{SELF_TEST} {LOG_FORMAT} "
+    usable = len(line) <= _LONGEST_FINDING and line.isascii() and line.isprintable() and body.startswith(head)
+    return body.removeprefix(head) if usable and mark and checksum(body) == digits else None
 
 
 def _headless(where: str, marked: int) -> InputError:

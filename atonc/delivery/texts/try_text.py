@@ -13,6 +13,7 @@ from atonc.machine.base.words import count, shell
 from atonc.machine.hw.board import find_board
 
 EMULATED = "emulated: proves nothing about silicon"
+_NOT_SOUND = "the set-up is not sound: look there first for what is not as emulated"
 _FOLLOWS = {
     PASS: "the bytes are those of the emulator",
     WRONG: "other bytes than the emulator's: those configurations are refused with --evidence",
@@ -24,7 +25,7 @@ _FOLLOWS = {
 def document(tried: Tried, verbose: bool = False) -> Document:
     settled, options = tried.settled, tried.options
     told = probe_text.document(settled, options.folder / EVIDENCE, verbose)
-    sections = [Chapter("", [*_first(tried)]), Chapter("", [*_counted(settled)])]
+    sections = [Chapter("", _first(tried)), Chapter("", _findings(tried)), Chapter("", _counted(settled))]
     odd = [line for one in settled.outcomes if one.reply and one.reply.verdict in (WRONG, HANG)
            for line in (f"{one.probe.name}: {one.reply.verdict}", *(f"  {text}" for text in probe_text.follows(one)))]  # fmt: skip
     sections += [Chapter("", odd)] if odd else []
@@ -51,6 +52,15 @@ def _first(tried: Tried) -> list[str]:
     return out
 
 
+def _findings(tried: Tried) -> list[str]:
+    """`<code> <name> detail=.. register=.. | <cause> | <fix>`"""
+    out = []
+    for finding in tried.findings:
+        values, cause, fix = [*map(plain, finding.split(" | ")), "", ""][:3]
+        out += [f"self-test: {cause or values}", *([f"  cause: {values}", f"  fix: {fix}"] if cause else [])]
+    return out or ["self-test: the set-up is sound (clocks, power, rights, caches, memories, a sum on the NPU)"]
+
+
 def _counted(settled: Settled) -> list[str]:
     replies = settled.log.replies.values()
     found = Counter(reply.verdict for reply in replies)
@@ -70,6 +80,7 @@ def _summary(tried: Tried) -> list[SummaryRow | None]:
         SummaryRow("not as emulated", ", ".join(bad[:5]) + ("..." if len(bad) > 5 else ""), Mark.ALARM) if bad else None,
         SummaryRow("evidence", f"{EMULATED} ({confirmed})" if settled.log.head.emulated else confirmed,
                    Mark.DOUBT if settled.log.head.emulated else Mark.GOOD),
+        SummaryRow("self-test", _NOT_SOUND, Mark.ALARM) if tried.findings else None,
         None if tried.recording else SummaryRow("recording", "none: no probe passed", Mark.DOUBT),
         SummaryRow("flash", _program(tried), Mark.DOUBT) if unprogrammed else None,
         SummaryRow("written", ", ".join(map(str, (*tried.files, options.folder / SUMMARY)))),
@@ -92,6 +103,7 @@ def _data(tried: Tried) -> dict[str, object]:
         "emulated": settled.log.head.emulated,
         "clocks": settled.log.head.clocks,
         "complete": settled.log.complete,
+        "findings": list(tried.findings),
         "answers": [reply.as_dict() for reply in settled.log.replies.values()],
         "recording": tried.recording.ran_with.firmware if tried.recording else "",
         "files": list(map(str, tried.files)),

@@ -49,6 +49,7 @@ class Tried:
     server: str  # who was asked, in words
     settled: Settled
     recording: Recording | None
+    findings: tuple[str, ...]  # of the self-test; none: the set-up is sound
     files: tuple[Path, ...]
 
 
@@ -78,7 +79,8 @@ def _written(options: TryOptions, trial: Trial, server: str) -> Tried:
     write_file(folder / EVIDENCE, evidence_bytes(settled))
     recording = _recorded(options, trial, settled)
     names = (LOG, EVIDENCE, *((RECORDING,) if recording else ()))
-    return Tried(options, trial.image, server, settled, recording, tuple(folder / name for name in names))
+    files = tuple(folder / name for name in names)
+    return Tried(options, trial.image, server, settled, recording, trial.log.findings(), files)
 
 
 def _recorded(options: TryOptions, trial: Trial, settled: Settled) -> Recording | None:

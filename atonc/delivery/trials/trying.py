@@ -11,7 +11,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from atonc.delivery.probes.log import BEGIN, END, HANG, LOG_FORMAT, MARK, MAX_BYTES, parse_log, signed, told_in
+from atonc.delivery.probes.log import (
+    BEGIN,
+    END,
+    HANG,
+    LOG_FORMAT,
+    MARK,
+    MAX_BYTES,
+    SELF_TEST,
+    finding_in,
+    parse_log,
+    signed,
+    told_in,
+)
 from atonc.delivery.trials import mailbox
 from atonc.delivery.trials.mailbox import HEAD_BYTES, Mailbox
 from atonc.delivery.trials.probe_image import ImageProbe, ProbeImage
@@ -86,9 +98,14 @@ class TrialLog:
             os.fsync(file.fileno())
 
     def told(self) -> dict[str, str]:
-        """Probe (or begin, end) -> the last line about it."""
+        """Probe (or begin, end, self-test) -> the last line about it."""
         lines = self.text().splitlines()
         return {about[0]: line for line in lines if (about := told_in(line)) is not None}
+
+    def findings(self) -> tuple[str, ...]:
+        """What the self-test has found, each once."""
+        told = (finding_in(line) for line in self.text().splitlines())
+        return tuple(dict.fromkeys(one for one in told if one and not one.startswith("findings=")))
 
 
 class Trial:
@@ -135,25 +152,28 @@ class Trial:
         run = _Start(self, first)
         while (line := run.next_line()) is not None:
             before = self.log.told().get(BEGIN) if run.about == BEGIN else None
-            if before is None:
+            if before is None and not (run.about == SELF_TEST and line in self.log.text().splitlines()):
                 self.log.append(line)
-            elif before != line:
+            elif before not in (None, line):
                 raise InputError(
                     f"the board has started otherwise than before: {line}",
                     where=str(self.log.path),
                     rule=f"the answers so far are of: {before}",
                     remedy="power the board off and on and try again, or begin anew with --fresh",
                 )
+            if run.answer and run.about not in (BEGIN, END, SELF_TEST):
+                self.say(run.about, run.answer, run.number - 1)
         return run.number
 
     def ask_again(self, number: int) -> AskedProbe:
         """One probe alone, and the bytes that it leaves; nothing is added to the log."""
-        run = _Start(self, number)
-        run.next_line()
-        line = run.next_line()
-        if line is None or run.about != self.image.probes[number].name:
-            raise ToolError("the probe gave no second answer", where=self.image.probes[number].name)
         probe = self.image.probes[number]
+        run = _Start(self, number)
+        line = run.next_line()
+        while line is not None and run.about in (BEGIN, SELF_TEST):
+            line = run.next_line()
+        if line is None or run.about != probe.name:
+            raise ToolError("the probe gave no second answer", where=probe.name, remedy="run the same command again")
         given = self.target.read(probe.input, len(probe.stimulus))
         return AskedProbe(probe, line, given, self.target.read(probe.output, len(probe.expected)))
 
@@ -185,6 +205,7 @@ class _Start:
     def __init__(self, trial: Trial, first: int) -> None:
         self.trial, self.number = trial, first  # of the probe whose answer comes next
         self.about = ""  # what the last line was about
+        self.answer = ""  # and its verdict
         self._read = 0  # bytes of the log
         self._lines: list[str] = []
         self._over = False
@@ -250,13 +271,13 @@ class _Start:
         begun, self.about = bool(self.about), name
         if (name == BEGIN) == begun:
             raise InputError(f"{plain(name)} at a place where the log does not have it", where=self._where)
-        if name in (BEGIN, END):
+        if name in (BEGIN, END, SELF_TEST):
             return
         if self.number >= len(image.probes) or image.probes[self.number].name != name:
             asked = image.probes[self.number].name if self.number < len(image.probes) else "nothing"
             raise InputError(f"{plain(name)} answered, {asked} was asked", where=self._where,
                              rule="the firmware that runs is the one that was loaded")  # fmt: skip
-        self.trial.say(name, answer, self.number)
+        self.answer = answer
         self.number += 1
 
     def _lost(self, stop: CoreStop | None) -> None:

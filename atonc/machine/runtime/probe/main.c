@@ -21,6 +21,7 @@
 #include "npu_cache.h"
 #include "npu_power.h"
 #include "probes.h"
+#include "self_test.h"
 #ifdef UART
 #include "uart.h"
 #endif
@@ -294,6 +295,7 @@ int main(void) {
     memories_on();
     atonc_set_watchdog(WATCHDOG_POLLS, 0);
     begin();
+    self_test();
     for (uint32_t number = atonc_mailbox.first_probe; number < probes_count; number++) {
         mailbox_ask(number, probes[number].name);
         probe(&probes[number]);
