@@ -1,4 +1,4 @@
-"""The log of the probe firmware as it came from the board's RAM or UART, what it settles, and the evidence file made of it.
+"""The log of the probe firmware as it came from the board's RAM or UART, what it settles, and the evidence file of it.
 
     ATONC-PROBE 1 begin board=<board> version=<v> probes=<count> cpu_hz=.. npu_hz=.. ram_hz=.. clocks=.. external=..
         fuses=untouched *<crc>

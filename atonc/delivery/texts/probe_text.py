@@ -75,8 +75,7 @@ def _state_of_log(settled: Settled) -> Iterator[str]:
     if log.head.emulated:
         yield "emulated: proves nothing about silicon"
     if log.head.clocks not in ("", "as_found", BOARD_CLOCKS):
-        why = plain(log.head.clocks).replace("_", " ")
-        yield f"the board's clocks could not be set ({why}): all ran from the 64 MHz oscillator, and no cycles are used"
+        yield f"not at the board's clocks ({plain(log.head.clocks).replace('_', ' ')}): cycles are not used"
     if log.damaged:
         where = ", ".join(map(str, log.damaged_lines))
         yield f"{log.damaged} damaged lines, what they said is not used; the first: {where}"

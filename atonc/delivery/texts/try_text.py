@@ -7,7 +7,7 @@ from collections import Counter
 from atonc.delivery.probes.log import BOARD_CLOCKS, HANG, PASS, SKIPPED, SLOW, VERDICTS, WRONG, Settled
 from atonc.delivery.texts import probe_text
 from atonc.delivery.trials.try_board import EVIDENCE, SUMMARY, Tried
-from atonc.insight.report.document import Chapter, Document, Mark, SummaryRow, lines, next_row
+from atonc.insight.report.document import Chapter, Document, Mark, SummaryRow, at_most, lines, next_row
 from atonc.machine.base.errors import plain
 from atonc.machine.base.words import count, shell
 from atonc.machine.hw.board import find_board
@@ -26,9 +26,10 @@ def document(tried: Tried, verbose: bool = False) -> Document:
     settled, options = tried.settled, tried.options
     told = probe_text.document(settled, options.folder / EVIDENCE, verbose)
     sections = [Chapter("", _first(tried)), Chapter("", _findings(tried)), Chapter("", _counted(settled))]
-    odd = [line for one in settled.outcomes if one.reply and one.reply.verdict in (WRONG, HANG)
-           for line in (f"{one.probe.name}: {one.reply.verdict}", *(f"  {text}" for text in probe_text.follows(one)))]  # fmt: skip
-    sections += [Chapter("", odd)] if odd else []
+    for one in settled.outcomes:
+        if one.reply and one.reply.verdict in (WRONG, HANG):
+            follows = (f"  {text}" for text in probe_text.follows(one))
+            sections.append(Chapter("", [f"{one.probe.name}: {one.reply.verdict}", *follows], close=True))
     sections += told.sections if verbose else []
     return Document(sections=sections, summary=_summary(tried), data=lambda: _data(tried))
 
@@ -46,7 +47,7 @@ def _first(tried: Tried) -> list[str]:
         out.append(EMULATED)
     if head.clocks != BOARD_CLOCKS:
         why = plain(head.clocks).replace("_", " ")
-        out.append(f"the board's clocks could not be set ({why}): all ran from the 64 MHz oscillator, no cycles are used")
+        out.append(f"not at the board's clocks ({why}): cycles are not used")
     if head.external == SLOW:
         out.append("flash and external RAM were mapped by the firmware at a low speed: their speeds are not used")
     return out
@@ -77,7 +78,7 @@ def _summary(tried: Tried) -> list[SummaryRow | None]:
     confirmed = f"{len(evidence.confirmed)} configurations confirmed, {len(evidence.refuted)} refuted"
     return [
         SummaryRow("answered", f"{len(replies)} of {count(settled.log.head.probes, 'probe')}", Mark.GOOD),
-        SummaryRow("not as emulated", ", ".join(bad[:5]) + ("..." if len(bad) > 5 else ""), Mark.ALARM) if bad else None,
+        SummaryRow("not as emulated", ", ".join(at_most(5, bad, "{} more")), Mark.ALARM) if bad else None,
         SummaryRow("evidence", f"{EMULATED} ({confirmed})" if settled.log.head.emulated else confirmed,
                    Mark.DOUBT if settled.log.head.emulated else Mark.GOOD),
         SummaryRow("self-test", _NOT_SOUND, Mark.ALARM) if tried.findings else None,

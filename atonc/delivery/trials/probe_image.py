@@ -1,5 +1,5 @@
-"""The probe firmware as a file: built into a cache folder, or somebody's ELF; and the table of its probes, read from the
-image itself, so that number, name and addresses are those of what is loaded."""
+"""The probe firmware as a file: built into a cache folder, or somebody's ELF; and the table of its probes, read from
+the image itself, so that number, name and addresses are those of what is loaded."""
 
 from __future__ import annotations
 
@@ -146,11 +146,9 @@ class _ImageBytes:
     def at(self, address: int, size: int) -> bytes:
         for one in self._firmware.segments:
             start = address - one.address
-            if 0 <= start and start + size <= len(one.data) and size <= _MOST_BYTES:
+            if start >= 0 and start + size <= len(one.data) and size <= _MOST_BYTES:
                 return one.data[start : start + size]
-        raise InputError(
-            f"damaged: {size} bytes at {address:#010x} are not in it", where=str(self._firmware.path)
-        )
+        raise InputError(f"damaged: {size} bytes at {address:#010x} are not in it", where=str(self._firmware.path))
 
     def word(self, name: str) -> int:
         return int.from_bytes(self.at(self._firmware.symbols[name], 4), "little")

@@ -88,11 +88,14 @@ class TrialLog:
         data = read_file(self.path, MAX_BYTES)
         return data[: data.rfind(b"\n") + 1].decode("ascii", "replace")
 
+    def trim(self) -> None:
+        """Forgets a line that was cut off."""
+        if self.path.exists():
+            os.truncate(self.path, len(self.text()))
+
     def append(self, line: str) -> None:
-        whole = len(self.text())
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.path, "ab") as file:
-            file.truncate(whole)
             file.write(f"{line}\n".encode("ascii"))
             file.flush()
             os.fsync(file.fileno())
@@ -116,6 +119,7 @@ class Trial:
 
     def run(self) -> None:
         """Until every probe has its answer and the firmware its last line."""
+        self.log.trim()
         self._check_log()
         first = self.first_missing()
         while first is not None:
@@ -233,8 +237,12 @@ class _Start:
             return
         box = mailbox.parse(target.read(image.mailbox, HEAD_BYTES), self._where)
         if box.board != image.board:
-            raise InputError(f"the firmware that runs is for {plain(box.board)[:64]}", where=self._where,
-                             rule=f"it was built for {image.board}", remedy="reset the board and try again")  # fmt: skip
+            raise InputError(
+                f"the firmware that runs is for {plain(box.board)}",
+                where=self._where,
+                rule=f"the one that was loaded is for {image.board}",
+                remedy="reset the board and try again",
+            )
         if box.lost:
             raise InputError(f"{box.lost} lines did not fit into the mailbox", where=self._where)
         self._lines = self._new_lines(box)
@@ -266,8 +274,11 @@ class _Start:
         assert told is not None
         name, answer = told
         if name == _START_UP:
-            raise ToolError(f"the firmware stopped before its first line: {line}", rule="its start-up met a fault",
-                            remedy="power the board off and on, then try again; --on-chip leaves external memories out")  # fmt: skip
+            raise ToolError(
+                f"the firmware stopped before its first line: {line}",
+                rule="its start-up met a fault",
+                remedy="power the board off and on, then try again; --on-chip leaves external memories out",
+            )
         begun, self.about = bool(self.about), name
         if (name == BEGIN) == begun:
             raise InputError(f"{plain(name)} at a place where the log does not have it", where=self._where)
@@ -275,8 +286,11 @@ class _Start:
             return
         if self.number >= len(image.probes) or image.probes[self.number].name != name:
             asked = image.probes[self.number].name if self.number < len(image.probes) else "nothing"
-            raise InputError(f"{plain(name)} answered, {asked} was asked", where=self._where,
-                             rule="the firmware that runs is the one that was loaded")  # fmt: skip
+            raise InputError(
+                f"{plain(name)} answered, {asked} was asked",
+                where=self._where,
+                rule="the firmware that runs is the one that was loaded",
+            )
         self.answer = answer
         self.number += 1
 

@@ -21,8 +21,8 @@ class VirtualStop:
 
 
 class VirtualTarget:
-    """`make` gives a board out of its reset. Breakpoints stand where an instruction does nothing, as at the beginning of
-    a checkpoint: a breakpoint instruction takes its place, and time stays what it is without one."""
+    """`make` gives a board out of its reset. Breakpoints stand where an instruction does nothing, as at the start of a
+    checkpoint: a breakpoint instruction takes its place, and time stays what it is without one."""
 
     def __init__(self, make: Callable[[], VirtualBoard]) -> None:
         self._make = make

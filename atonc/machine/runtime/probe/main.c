@@ -296,6 +296,7 @@ int main(void) {
     atonc_set_watchdog(WATCHDOG_POLLS, 0);
     begin();
     self_test();
+    answered = atonc_mailbox.first_probe; /* in an earlier start */
     for (uint32_t number = atonc_mailbox.first_probe; number < probes_count; number++) {
         mailbox_ask(number, probes[number].name);
         probe(&probes[number]);

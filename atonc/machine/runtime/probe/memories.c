@@ -37,7 +37,7 @@ void npu_cache_enable_clocks_and_reset(void) {
 void memories_on(void) {
     WORD(RCC + RCC_SET + RCC_MEMORIES) = CPU_RAMS;
     WORD(RCC + RCC_SET + RCC_SLEEP_MEMORIES) = CPU_RAMS | CACHE_RAM;
-    WORD(RCC + RCC_SET + RCC_SLEEP_AHB5) = CACHE_BIT;
+    WORD(RCC + RCC_SET + RCC_SLEEP_AHB5) = CACHE_BIT | XSPI1_BIT | XSPI2_BIT; /* of those that have a clock at all */
     npu_cache_enable();
 }
 
