@@ -101,6 +101,7 @@ def _build(options: argparse.Namespace) -> CommandReply:
 def _run(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.texts import board_text
     from atonc.delivery.trials import board_running
+    from atonc.machine.emu.board.gdb_server import listening_at
 
     request = board_running.BoardRun(
         options.firmware,
@@ -110,6 +111,7 @@ def _run(options: argparse.Namespace) -> CommandReply:
         options.seconds,
         options.patience * 1_000_000,
         options.registers,
+        None if options.gdb is None else listening_at(options.gdb, options.gdb_remote),
     )
     output = sys.stderr if options.json else sys.stdout
 
@@ -293,6 +295,11 @@ _KINDS = (
                 "--patience", type=int, default=1000, metavar="M",
                 help="million instructions without a sign of life (1000)",
             ),
+            arg(
+                "--gdb", metavar="[HOST]:PORT",
+                help="wait for gdb there and run when it says so (port 0: a free one, which is printed)",
+            ),
+            arg("--gdb-remote", action="store_true", help="allow --gdb on an address that other machines reach"),
             arg("--registers", action="store_true", help="at the end: registers that nothing models"),
             arg("--json", action="store_true", help="how it ended, as one JSON document on standard output"),
             arg("-q", "--quiet", action="store_true", help="do not show what the firmware prints"),
@@ -300,6 +307,7 @@ _KINDS = (
         (
             "atonc board run firmware.elf --flash network_data.bin@0x70380000",
             "atonc board run firmware.elf --serial pty  # its UART on a pseudo-terminal",
+            "atonc board run firmware.elf --gdb :3333  # then: gdb-multiarch firmware.elf -ex 'target remote :3333'",
         ),
     ),
 )  # fmt: skip

@@ -223,7 +223,7 @@ class VirtualBoard:
                     self.core.watch_writes(start + shift, end + shift, cache.wrote)
 
     def _map_bytes(self, place: BoardPlace, data: Bytes) -> None:
-        for base in _addresses(place):
+        for base in both_addresses(place):
             self._map_at(base, data)
 
     def _map_at(self, base: int, data: Bytes) -> None:
@@ -295,11 +295,11 @@ class VirtualBoard:
 
     def _map_devices(self) -> None:
         system, devices = self.system, self.peripherals.devices
-        for address in _addresses(NPU):
+        for address in both_addresses(NPU):
             self._map_npu(address)
         self._map_device(PRIVATE_BUS.base, PRIVATE_BUS.size_bytes, system.read, system.write)
         for place in PERIPHERALS:
-            for address in _addresses(place):
+            for address in both_addresses(place):
                 self._map_device(address, place.size_bytes, devices.read, devices.write, base=place.base)
 
     def _map_npu(self, address: int) -> None:
@@ -437,5 +437,5 @@ class VirtualBoard:
         return f", in {self.firmware.function_at(stub.site if stub else pc)}{epoch}"
 
 
-def _addresses(place: BoardPlace) -> tuple[int, ...]:
+def both_addresses(place: BoardPlace) -> tuple[int, ...]:
     return (place.base, place.base & ~ALIAS) if place.on_chip else (place.base,)

@@ -592,7 +592,7 @@ class Usart(WordRegisters):
             self._pass_time(self._idle_at)
         if self._clock.now >= self._idle_at:
             word |= _TC | _TXE
-        if control & _RECEIVE and not self._in:
+        if control & _RECEIVE and not self._in and not self._clock.held:
             self._look()
         if self._in and self._clock.now < self._next_in:
             self._pass_time(self._next_in)
