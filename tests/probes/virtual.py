@@ -15,6 +15,7 @@ from atonc.delivery.probes.log import SELF_TEST
 from atonc.delivery.probes.table import FLASH_IMAGE, folder_files
 from atonc.delivery.trials import mailbox
 from atonc.machine.emu.board import VirtualBoard, read_firmware
+from atonc.machine.emu.board.chip import ChipSetup, mapped
 from atonc.machine.emu.board.npu import Execute
 from atonc.machine.hw.machine import Machine, stm32n6
 
@@ -25,8 +26,6 @@ _CLOCKS = {
     0x90: 4 << 20 | 125 << 8, 0x98: 0x4A00_0000, 0xA0: 8 << 20 | 225 << 8, 0xA8: 0x4A00_0000,
     0xC4: 0, 0xC8: 1 << 16, 0xD8: 1 << 28, 0xEC: 2 << 28,
 }  # fmt: skip
-_XSPI_CONTROLS, _MAPPED = (0x5802_5000, 0x5802_A000), 0x3000_0001
-_AHB5_ON, _XSPI_CLOCKS = 0x5602_8A60, 1 << 5 | 1 << 12
 
 
 @dataclass(frozen=True)
@@ -74,17 +73,14 @@ def log_of(elf: Path, chip: Chip | None = None) -> list[str]:
 
 
 def board_with(elf: Path, chip: Chip) -> VirtualBoard:
-    virtual = VirtualBoard(read_firmware(elf), data_cache=chip.data_cache, clocks=_CLOCKS, machine=chip.machine)
+    setup = mapped("XSPI1", "XSPI2") if chip.mapped else ChipSetup()
+    virtual = VirtualBoard(read_firmware(elf), chip.data_cache, _CLOCKS, chip.machine, setup)
     if chip.execute is not None:
         virtual.npu.execute = chip.execute
     image = elf.parent / f"{FLASH_IMAGE}.raw"
     if chip.programmed and image.exists():
         base = next(pool.base for pool in board(DEFAULT_BOARD).pools if pool.name == FLASH)
         virtual.poke(base, np.frombuffer(image.read_bytes(), np.uint8))
-    if chip.mapped:
-        for control in _XSPI_CONTROLS:
-            virtual.peripherals.devices.write(control, 4, _MAPPED)
-        virtual.peripherals.devices.write(_AHB5_ON, 4, _XSPI_CLOCKS)
     return virtual
 
 

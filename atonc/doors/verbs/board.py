@@ -112,6 +112,8 @@ def _run(options: argparse.Namespace) -> CommandReply:
         options.patience * 1_000_000,
         options.registers,
         None if options.gdb is None else listening_at(options.gdb, options.gdb_remote),
+        None if options.chip is None else options.chip == "reset",
+        tuple(options.chip_fault),
     )
     output = sys.stderr if options.json else sys.stdout
 
@@ -290,6 +292,16 @@ _KINDS = (
                 "--first-stage", choices=["yes", "no"],
                 help="clocks as a first-stage loader leaves them (default: yes for firmware that runs from flash)",
             ),
+            arg(
+                "--chip", choices=["reset", "open"],
+                help="reset: memories, clocks and bus rights as after reset, the firmware has to switch on what it "
+                "uses; open: everything is on (default: reset for firmware that runs from RAM)",
+            ),
+            arg(
+                "--chip-fault", action="append", default=[], metavar="NAME",
+                help="plant a fault of the set-up, such as npu_clock_off; a wrong name lists all of them; may be given "
+                "several times",
+            ),
             arg("--seconds", type=float, metavar="S", help="stop after this many seconds (default: when told to)"),
             arg(
                 "--patience", type=int, default=1000, metavar="M",
@@ -308,6 +320,7 @@ _KINDS = (
             "atonc board run firmware.elf --flash network_data.bin@0x70380000",
             "atonc board run firmware.elf --serial pty  # its UART on a pseudo-terminal",
             "atonc board run firmware.elf --gdb :3333  # then: gdb-multiarch firmware.elf -ex 'target remote :3333'",
+            "atonc board run firmware.elf --chip-fault axisram3_shutdown  # what a forgotten step looks like",
         ),
     ),
 )  # fmt: skip

@@ -6,8 +6,8 @@ open. Firmware has to switch on what it uses, as on silicon:
     RAM banks       AXISRAM3 to 6 are shut down (RAMCFG) and, like the NPU cache's RAM and VENCRAM, without a clock
                     (RCC MEMENR). The CPU and the NPU read zeros there and writes are lost. A bank that is powered up
                     holds arbitrary bytes, always the same here. On silicon an access may stop the bus instead.
-    registers       of the NPU, CACHEAXI, RAMCFG, RIFSC, IAC, RISAF and XSPI read as zero and ignore writes while their
-                    clock is off or they are held in reset. On silicon some of them fault.
+    registers       of the NPU, CACHEAXI, XSPI and the filters at the NPU and its cache read as zero and ignore writes
+                    while their clock is off or they are held in reset. On silicon some of them fault.
     sleep           while the core sleeps (WFI, WFE) the NPU stands still unless the sleep clocks (AHB5LPENR, MEMLPENR)
                     of itself and of every memory that its epoch uses are on.
     rights          every access of the NPU is judged by RISAF4 or 5 (its bus interfaces) and the RISAF of the memory:
@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
+from functools import partial
 
 import numpy as np
 
@@ -54,16 +55,17 @@ from atonc.machine.hw.units.stream_engine import StrengConfig
 
 RCC, RAMCFG, RIFSC = base_of("RCC"), base_of("RAMCFG"), base_of("RIFSC")
 MEMENR, MEMLPENR = 0x24C, 0x28C
-AHB2ENR, AHB3ENR, AHB5ENR, AHB5LPENR, AHB5RSTR = 0x254, 0x258, 0x260, 0x2A0, 0x220
-NPU_BIT, CACHE_BIT, CACHE_RAM_BIT, RISAF_BIT = 31, 30, 10, 14
-_RESET_MEMENR = 0x13B0
+AHB5ENR, AHB5LPENR, AHB5RSTR = 0x260, 0x2A0, 0x220
+NPU_BIT, CACHE_BIT, CACHE_RAM_BIT = 31, 30, 10
+_RESET_MEMENR = 0x13F0  # AXISRAM1 and 2, FLEXRAM, AHB and backup RAMs, boot ROM: what ST's HAL restores
 _SHUTDOWN = 1 << 20
 _XSPI_ON, _XSPI_MODE = 1 << 0, 3 << 28
-_RAMCFG_BYTES = 0x800
+_SIZES = {"RAMCFG": 0x800, "CACHEAXI": 0x400, "XSPI1": 0x400, "XSPI2": 0x400, "XSPI3": 0x400}  # others are 4 KB
 
 
+# RAMCFG, RIFSC, IAC and the other RISAFs have clock bits too; ST's applications write to RAMCFG and RISAF without them
 _CLOCKS = {
-    "RAMCFG": (AHB2ENR, 12), "RIFSC": (AHB3ENR, 9), "IAC": (AHB3ENR, 10), "CACHEAXI": (AHB5ENR, CACHE_BIT),
+    "CACHEAXI": (AHB5ENR, CACHE_BIT),
     "XSPI1": (AHB5ENR, 5), "XSPI2": (AHB5ENR, 12), "XSPI3": (AHB5ENR, 17),
     "RISAF4": (AHB5ENR, NPU_BIT), "RISAF5": (AHB5ENR, NPU_BIT), "RISAF8": (MEMENR, CACHE_RAM_BIT),
 }  # fmt: skip
@@ -222,18 +224,13 @@ class StrictChip:
     def _connect(self, peripherals: Peripherals) -> None:
         add = peripherals.devices.add
         for name, registers in self._registers().items():
-            size = {"RAMCFG": _RAMCFG_BYTES, "CACHEAXI": 0x400}.get(name, FIREWALL_BYTES)
-            if name != "RCC":
-                add(name, ClockGate(registers, self._gate(name)), 0x400 if name in self.xspi else size)
+            size = _SIZES.get(name, FIREWALL_BYTES)
+            if name in _CLOCKS:
+                add(name, ClockGate(registers, partial(self._clocked, *_CLOCKS[name])), size)
+            elif name != "RCC":
+                add(name, registers, size)
         for watched in (self.rcc, self.ramcfg, *self.xspi.values()):
             watched.changed = self.update
-
-    def _gate(self, name: str) -> Callable[[], bool]:
-        """All clocks that its registers need: filters of the NPU's ways also those of what they stand at."""
-        clocks = [_CLOCKS[name]] if name in _CLOCKS else []
-        if name.startswith("RISAF"):
-            clocks.append((AHB3ENR, RISAF_BIT))
-        return lambda: all(self._clocked(register, bit) for register, bit in clocks)
 
     def _bit(self, register: int, bit: int) -> bool:
         return bool(self.rcc.words.get(register, 0) >> bit & 1)
