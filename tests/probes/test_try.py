@@ -27,6 +27,7 @@ from atonc.delivery.trials.virtual_target import VirtualStop, VirtualTarget
 from atonc.doors.cli.cli import main
 from atonc.machine.base.errors import InputError, ToolError
 from atonc.machine.emu.board import VirtualBoard
+from atonc.machine.emu.board.chip import ChipSetup
 from atonc.machine.emu.board.peripherals import WordRegisters
 from tests.board.programs import needs_compiler
 from tests.probes.virtual import Chip, board_with, log_of
@@ -233,7 +234,7 @@ def test_clocks_that_do_not_start_are_told(image: ProbeImage, tmp_path: Path) ->
     """PLL2 never locks: everything runs from the oscillator, and no cycles are believed."""
 
     def make() -> VirtualBoard:
-        board = VirtualBoard(image.firmware, clocks={})
+        board = VirtualBoard(image.firmware, clocks={}, chip=ChipSetup())
         clocks = board.peripherals.clocks
         usual = clocks.read
         clocks.read = lambda offset: usual(offset) & ~(1 << 9) if offset == 4 else usual(offset)  # type: ignore[method-assign]
@@ -391,7 +392,7 @@ def test_no_fuse_is_touched(image: ProbeImage) -> None:
         def write(self, offset: int, value: int) -> None:
             raise AssertionError(f"fuses written at {offset:#x}")
 
-    board = VirtualBoard(image.firmware, clocks={})
+    board = VirtualBoard(image.firmware, clocks={}, chip=ChipSetup())
     board.peripherals.devices.add("BSEC", Untouchable(), 0x1000)
     board.run()
     assert "fuses=untouched" in board.serial.lines[0]

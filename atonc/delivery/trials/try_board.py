@@ -24,6 +24,7 @@ from atonc.machine.base.errors import InputError, ToolError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.progress import stage
 from atonc.machine.emu.board import VirtualBoard
+from atonc.machine.emu.board.chip import ChipSetup
 
 EVIDENCE, RECORDING, SUMMARY = "evidence.json", "recording.npz", "summary.txt"
 RECORDED = "control-conv-3x3"  # an NPU configuration that ST programs have
@@ -121,8 +122,8 @@ def connected(options: TryOptions, image: ProbeImage, target: BoardMemory) -> It
 
 
 def virtual_board(image: ProbeImage, target: BoardMemory) -> VirtualBoard:
-    """Out of its reset, with the image for flash programmed."""
-    found = VirtualBoard(image.firmware, clocks={})
+    """A chip in reset, which refuses what a real one does; the image for flash is programmed."""
+    found = VirtualBoard(image.firmware, clocks={}, chip=ChipSetup())
     if image.flash_image is not None:
         found.poke(flash_base(target), np.fromfile(image.flash_image, np.uint8))
     return found

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
-from atonc.machine.base.errors import InputError, ToolError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.board import VirtualBoard
+from atonc.machine.emu.board.debugging import SIGSEGV, BoardDebugger
 
-_STRETCH, _STRETCHES = 5_000_000, 40  # instructions at a time, and how often before a core counts as lost
-_NOP, _BKPT = b"\x00\xbf", b"\x00\xbe"
+_STRETCHES = 500  # of the debugger, before a core counts as lost
+_BREAKPOINT, _THUMB_BYTES = 1, 2
 
 
 @dataclass(frozen=True)
@@ -21,52 +19,54 @@ class VirtualStop:
 
 
 class VirtualTarget:
-    """`make` gives a board out of its reset. Breakpoints stand where an instruction does nothing, as at the start of a
-    checkpoint: a breakpoint instruction takes its place, and time stays what it is without one."""
+    """`make` gives a board as it is after power-on."""
 
     def __init__(self, make: Callable[[], VirtualBoard]) -> None:
-        self._make = make
-        self.board = make()
+        self._debugger = BoardDebugger(make, lambda text: None)
+        self._breaks: set[int] = set()
         self._interrupted = False
 
+    @property
+    def board(self) -> VirtualBoard:
+        return self._debugger.board
+
     def reset(self) -> None:
-        self.board, self._interrupted = self._make(), False
+        self._interrupted = False
+        self._debugger.reset()
 
     def read(self, address: int, size: int) -> bytes:
-        return bytes(self.board.memory.read(address, size))
+        return self._debugger.read(address, size)
 
     def write(self, address: int, data: bytes) -> None:
-        self.board.poke(address, np.frombuffer(data, np.uint8))
+        self._debugger.write(address, data)
 
     def register(self, name: str) -> int:
-        return self.board.core.pc if name == "pc" else self.board.core.register(name)
+        return self._debugger.register(name)
 
     def set_register(self, name: str, value: int) -> None:
-        if name == "pc":
-            self.board.core.pc = value & ~1
-        else:
-            self.board.core.set_register(name, value)
+        self._debugger.set_register(name, value)
 
     def break_at(self, address: int) -> None:
-        if self.read(address, 2) != _NOP:
-            raise ToolError(f"no breakpoint at {address:#010x}", rule="it takes the place of a NOP")
-        self.write(address, _BKPT)
+        self._breaks.add(address)
+        self._debugger.insert(_BREAKPOINT, address, _THUMB_BYTES)
 
     def go(self) -> None:
-        """The next wait lets it run."""
+        """Over the breakpoint where it stands; the next wait lets it run."""
+        here = self.register("pc")
+        if here in self._breaks:
+            self._debugger.remove(_BREAKPOINT, here, _THUMB_BYTES)
+            self._debugger.step()
+            self._debugger.insert(_BREAKPOINT, here, _THUMB_BYTES)
 
     def wait(self, seconds: float) -> VirtualStop | None:
         """By instructions, not by the host's clock."""
         if self._interrupted:
             self._interrupted = False
-            return VirtualStop("interrupt", self.board.core.pc)
-        try:
-            for _ in range(_STRETCHES):
-                halt = self.board.go_on(_STRETCH)
-                if halt is not None:
-                    return VirtualStop("breakpoint", halt.pc)
-        except InputError as error:
-            return VirtualStop(f"fault: {error.one_line}", self.board.core.pc)
+            return VirtualStop("interrupt", self.register("pc"))
+        for _ in range(_STRETCHES):
+            stopped = self._debugger.go()
+            if stopped is not None:
+                return VirtualStop("fault" if stopped.signal == SIGSEGV else "breakpoint", self.register("pc"))
         return None
 
     def interrupt(self) -> None:
