@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from atonc.doors.cli.cli import main
 from atonc.machine.base.errors import InputError, ToolError
 from atonc.machine.emu.board import VirtualBoard
 from atonc.machine.emu.board.chip import ChipSetup
+from atonc.machine.emu.board.gdb_server import GdbListening, GdbServer
 from atonc.machine.emu.board.peripherals import WordRegisters
 from tests.board.programs import needs_compiler
 from tests.probes.virtual import Chip, board_with, log_of
@@ -89,7 +91,7 @@ def quiet(*_: object) -> None:
 def tried(image: ProbeImage, folder: Path, target: VirtualTarget) -> None:
     trial = Trial(image, target, TrialLog(folder), EVERYTHING, quiet)
     trial.run()
-    try_board._written(TryOptions(image.board, folder, virtual=True), trial, "the virtual board")
+    try_board.written(TryOptions(image.board, folder, virtual=True), trial, "the virtual board")
 
 
 def boards(image: ProbeImage, chip: Chip | None = None) -> Callable[[], VirtualBoard]:
@@ -113,6 +115,24 @@ def test_the_same_evidence_as_over_the_uart(
     assert main(["probe", "read", str(tmp_path / "uart.log"), "-o", str(tmp_path / "evidence.json")]) == 0
     assert "emulated: proves nothing about silicon" in capsys.readouterr().out
     assert (tmp_path / "evidence.json").read_bytes() == (undisturbed[0] / EVIDENCE).read_bytes()
+
+
+def test_the_same_evidence_through_a_gdb_server(
+    image: ProbeImage, undisturbed: tuple[Path, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    over = threading.Event()
+    server = GdbServer(boards(image), GdbListening("127.0.0.1", 0), over.is_set)
+    thread = threading.Thread(target=server.serve)
+    thread.start()
+    try:
+        words = ["board", "try", "--firmware", str(image.firmware.path), "--on-chip", "-o", str(tmp_path)]
+        assert main([*words, "--gdb", f"127.0.0.1:{server.port}"]) == 0
+    finally:
+        over.set()
+        thread.join()
+    assert "stm32n6570-dk through virtual board at 127.0.0.1" in capsys.readouterr().out
+    for name in (LOG, EVIDENCE, RECORDING):
+        assert (tmp_path / name).read_bytes() == (undisturbed[0] / name).read_bytes(), name
 
 
 def test_the_recording_is_sound(image: ProbeImage, undisturbed: tuple[Path, int]) -> None:

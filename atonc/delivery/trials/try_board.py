@@ -65,14 +65,14 @@ def try_board(options: TryOptions, say: Say) -> Tried:
         raise InputError(
             f"the firmware was built for {image.board}", where=str(image.firmware.path), remedy=f"--board {image.board}"
         )
-    asked = (mailbox.EMULATED if options.virtual else 0) | (mailbox.ON_CHIP if options.on_chip else 0)
-    with connected(options, image, target) as (server, debugger):
-        trial = Trial(image, debugger, TrialLog(options.folder), asked, say)
+    with connected(options, image, target) as line:
+        asked = (mailbox.EMULATED if line.emulated else 0) | (mailbox.ON_CHIP if options.on_chip else 0)
+        trial = Trial(image, line.target, TrialLog(options.folder), asked, say)
         trial.run()
-        return _written(options, trial, server)
+        return written(options, trial, line.name)
 
 
-def _written(options: TryOptions, trial: Trial, server: str) -> Tried:
+def written(options: TryOptions, trial: Trial, server: str) -> Tried:
     """Everything that follows from the log, and one probe's bytes."""
     folder, text = options.folder, trial.log.text()
     settled = settle(parse_log(text, str(trial.log.path)), PROBES)
@@ -96,7 +96,7 @@ def _recorded(options: TryOptions, trial: Trial, settled: Settled) -> Recording 
     stage("recording one probe")
     asked = trial.ask_again(names.index(RECORDED if RECORDED in passed else passed[0]))
     log = parse_log("\n".join([trial.log.text(), asked.line]))
-    stated = Statement(VIRTUAL if options.virtual else trial.image.board, options.licence)
+    stated = Statement(VIRTUAL if settled.log.head.emulated else trial.image.board, options.licence)
     found = making.of_probe(asked, settled.log.head, log.replies[asked.probe.name].cycles, stated)
     store.write(path, found)
     return found
@@ -105,20 +105,27 @@ def _recorded(options: TryOptions, trial: Trial, settled: Settled) -> Recording 
 # ------------------------------------------------------------------------------------------------------- who is asked
 
 
+@dataclass(frozen=True)
+class DebugLine:
+    """A debug target and how it is called; `emulated`: nothing that it answers is about silicon."""
+
+    name: str
+    target: DebugTarget
+    emulated: bool
+
+
 @contextlib.contextmanager
-def connected(options: TryOptions, image: ProbeImage, target: BoardMemory) -> Iterator[tuple[str, DebugTarget]]:
-    """The debug target and how it is called; a server that was started here is ended."""
+def connected(options: TryOptions, image: ProbeImage, target: BoardMemory) -> Iterator[DebugLine]:
+    """A server that was started here is ended."""
     if options.virtual:
-        yield "the virtual board", VirtualTarget(lambda: virtual_board(image, target))
+        yield DebugLine("the virtual board", VirtualTarget(lambda: virtual_board(image, target)), True)
     elif options.gdb:
-        debugger = GdbTarget(options.gdb)
-        try:
-            yield f"{debugger.dialect.name} at {debugger.address}", debugger
-        finally:
-            debugger.close()
+        with contextlib.closing(GdbTarget(options.gdb)) as debugger:
+            name = f"{debugger.dialect.name} at {debugger.address}"
+            yield DebugLine(name, debugger, debugger.dialect is gdb_servers.OURS)
     else:
-        with _started(options.server) as (name, debugger):
-            yield name, debugger
+        with _started(options.server) as line:
+            yield line
 
 
 def virtual_board(image: ProbeImage, target: BoardMemory) -> VirtualBoard:
@@ -130,7 +137,7 @@ def virtual_board(image: ProbeImage, target: BoardMemory) -> VirtualBoard:
 
 
 @contextlib.contextmanager
-def _started(name: str) -> Iterator[tuple[str, GdbTarget]]:
+def _started(name: str) -> Iterator[DebugLine]:
     try:
         found = gdb_servers.find_server(name)
     except ToolError as error:
@@ -139,11 +146,8 @@ def _started(name: str) -> Iterator[tuple[str, GdbTarget]]:
     port = _free_port()
     stage(f"starting {found.path.name}")
     with gdb_servers.started(found, port) as server:
-        debugger = _connect(server, port)
-        try:
-            yield f"{found.program.dialect.name}, started as {found.path}", debugger
-        finally:
-            debugger.close()
+        with contextlib.closing(_connect(server, port)) as debugger:
+            yield DebugLine(f"{found.program.dialect.name}, started as {found.path}", debugger, False)
 
 
 def _connect(server: gdb_servers.RunningServer, port: int) -> GdbTarget:
