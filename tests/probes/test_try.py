@@ -20,11 +20,11 @@ import pytest
 
 from atonc.delivery.probes.log import BEGIN, LOG_FORMAT, MARK, checksum, parse_log, signed
 from atonc.delivery.recordings import store
-from atonc.delivery.trials import mailbox, try_board
-from atonc.delivery.trials.probe_image import ProbeImage, read_image
-from atonc.delivery.trials.try_board import EVIDENCE, RECORDING, SUMMARY, TryOptions
-from atonc.delivery.trials.trying import LOG, Trial, TrialLog
-from atonc.delivery.trials.virtual_target import VirtualStop, VirtualTarget
+from atonc.delivery.trying import mailbox, try_board
+from atonc.delivery.trying.asking import LOG, Trial, TrialLog
+from atonc.delivery.trying.probe_image import ProbeImage, read_image
+from atonc.delivery.trying.try_board import EVIDENCE, RECORDING, SUMMARY, TryOptions
+from atonc.delivery.trying.virtual_target import VirtualStop, VirtualTarget
 from atonc.doors.cli.cli import main
 from atonc.machine.base.errors import InputError, ToolError
 from atonc.machine.emu.board import VirtualBoard

@@ -216,10 +216,13 @@ def _take(reading: _Reading, number: int, line: str) -> None:
 
 
 def _begin(reading: _Reading, number: int, said: Mapping[str, str]) -> None:
-    clocks = [_count(said[name], _FASTEST_HZ) for name in ("cpu_hz", "npu_hz", "ram_hz")]
-    ways = [_word(said[name]) if name in said else "" for name in ("clocks", "external")]
-    head = Head(_word(said["board"]), _word(said["version"]), _count(said["probes"], _MOST_ANSWERS), *clocks, *ways)
-    head = replace(head, emulated=said.get("on") == EMULATOR)
+    cpu, npu, ram = (_count(said[name], _FASTEST_HZ) for name in ("cpu_hz", "npu_hz", "ram_hz"))
+    clocks, external = (_word(said[name]) if name in said else "" for name in ("clocks", "external"))
+    count, emulated = _count(said["probes"], _MOST_ANSWERS), said.get("on") == EMULATOR
+    head = Head(
+        _word(said["board"]), _word(said["version"]), count, cpu, npu, ram, clocks=clocks, external=external,
+        emulated=emulated,
+    )  # fmt: skip
     if reading.head not in (None, head):
         raise InputError(
             f"begins anew in line {number} with another board, firmware or clock",

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.compile.reproduce import MODEL_HASH
-from atonc.delivery.probes.log import Head
 from atonc.delivery.recordings.store import (
     EXPECTED,
     INPUTS,
@@ -30,8 +29,7 @@ from atonc.delivery.recordings.store import (
 )
 from atonc.delivery.trials.loading import Loaded
 from atonc.delivery.trials.targeting import FolderSide, TargetValidation
-from atonc.delivery.trials.trying import AskedProbe
-from atonc.delivery.wire.messages import STM32N6, TensorInfo
+from atonc.delivery.wire.messages import TensorInfo
 from atonc.insight.runs import runs
 from atonc.machine.base.about import __version__
 from atonc.machine.base.errors import InputError
@@ -84,28 +82,6 @@ def of_image(loaded: Loaded, stated: Statement) -> Recording:
         outputs=tuple(_edge(info) for info in outs),
         milliseconds=(1e3 * loaded.cycles / hz,),
         blocks=tuple(RecordedBlock(one.first, one.last, one.pre, one.npu, one.post) for one in loaded.epochs),
-        arrays=arrays,
-    )
-
-
-def of_probe(asked: AskedProbe, head: Head, cycles: int, stated: Statement) -> Recording:
-    """One small program as a board ran it; its words stand for the model."""
-    probe = asked.probe
-    arrays = {
-        f"{side}_1": np.frombuffer(data, np.int8)[None]
-        for side, data in ((INPUTS, asked.given), (OUTPUTS, asked.found), (EXPECTED, probe.expected))
-    }
-    digest = hashlib.sha256(probe.program + probe.stimulus).hexdigest()
-    core = round(cycles * head.cpu_hz / head.npu_hz)
-    return Recording(
-        stated=stated,
-        ran_with=RanWith(__version__, f"probes {head.version}, {probe.name}", STM32N6, head.cpu_hz, head.npu_hz),
-        model_sha256=digest,
-        program=digest,
-        inputs=(RecordedTensor((len(asked.given),), "|i1", 0.0, 0),),
-        outputs=(RecordedTensor((len(asked.found),), "|i1", 0.0, 0),),
-        milliseconds=(1e3 * cycles / head.npu_hz,),
-        blocks=(RecordedBlock(0, 0, 0, core, 0),),
         arrays=arrays,
     )
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from atonc.delivery.probes.log import BOARD_CLOCKS, HANG, PASS, SKIPPED, SLOW, VERDICTS, WRONG, Settled
 from atonc.delivery.texts import probe_text
-from atonc.delivery.trials.try_board import EVIDENCE, SUMMARY, Tried
+from atonc.delivery.trying.try_board import EVIDENCE, SUMMARY, Tried
 from atonc.insight.report.document import Chapter, Document, Mark, SummaryRow, at_most, lines, next_row
 from atonc.machine.base.errors import plain
 from atonc.machine.base.words import count, shell

@@ -111,9 +111,9 @@ def _run(options: argparse.Namespace) -> CommandReply:
         options.seconds,
         options.patience * 1_000_000,
         options.registers,
-        None if options.gdb is None else listening_at(options.gdb, options.gdb_remote),
-        None if options.chip is None else options.chip == "reset",
-        tuple(options.chip_fault),
+        gdb=None if options.gdb is None else listening_at(options.gdb, options.gdb_remote),
+        strict=None if options.chip is None else options.chip == "reset",
+        chip_faults=tuple(options.chip_fault),
     )
     output = sys.stderr if options.json else sys.stdout
 
@@ -134,7 +134,7 @@ def _try(options: argparse.Namespace) -> CommandReply:
     folder = options.output or Path("board_try")
     preflight.check_folder(folder)
     from atonc.delivery.texts import try_text
-    from atonc.delivery.trials.try_board import SUMMARY, TryOptions, try_board
+    from atonc.delivery.trying.try_board import SUMMARY, TryOptions, try_board
 
     chosen = [name for name in ("gdb", "server", "virtual") if getattr(options, name)]
     if len(chosen) > 1:
@@ -147,11 +147,18 @@ def _try(options: argparse.Namespace) -> CommandReply:
 
     tried = try_board(
         TryOptions(
-            options.board, folder, options.firmware, options.gdb, options.server, options.virtual, options.on_chip,
-            options.fresh, options.record_licence,
+            options.board,
+            folder,
+            firmware=options.firmware,
+            gdb=options.gdb,
+            server=options.server,
+            virtual=options.virtual,
+            on_chip=options.on_chip,
+            fresh=options.fresh,
+            licence=options.record_licence,
         ),
         say,
-    )  # fmt: skip
+    )
     write_file(folder / SUMMARY, try_text.summary_text(tried).encode())
     return CommandReply("board-try", try_text.document(tried, options.verbose), loud=True)
 
@@ -250,7 +257,7 @@ _KINDS = (
     ),
     Command(
         "try",
-        "everything that a board can answer, through any debugger: self-test, probes, evidence, a recording",
+        "everything that a board can answer, through any debugger: self-test, probes, evidence file, a recording",
         _try,
         (
             single("board"),
@@ -268,7 +275,7 @@ _KINDS = (
                 "--record-licence", default="", metavar="SPDX",
                 help="of the recording, so that others may use it: CC0-1.0",
             ),
-            arg("-o", "--output", type=Path, metavar="DIR", help="log, evidence, recording, summary (board_try)"),
+            arg("-o", "--output", type=Path, metavar="DIR", help="log, evidence file, recording, summary (board_try)"),
             SHOWN,
         ),
         (

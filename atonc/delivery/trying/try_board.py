@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,14 +12,27 @@ import numpy as np
 
 from atonc.compiler.place import BoardMemory, board
 from atonc.delivery.probes import PROBES
-from atonc.delivery.probes.log import PASS, Settled, evidence_bytes, parse_log, require_answers, settle
-from atonc.delivery.recordings import making, store
-from atonc.delivery.recordings.store import VIRTUAL, Recording, Statement
-from atonc.delivery.trials import gdb_servers, mailbox
+from atonc.delivery.probes.log import PASS, Head, Settled, evidence_bytes, parse_log, require_answers, settle
+from atonc.delivery.recordings import store
+from atonc.delivery.recordings.store import (
+    EXPECTED,
+    INPUTS,
+    OUTPUTS,
+    VIRTUAL,
+    RanWith,
+    RecordedBlock,
+    RecordedTensor,
+    Recording,
+    Statement,
+)
+from atonc.delivery.trials import gdb_servers
 from atonc.delivery.trials.gdb_target import GdbTarget
-from atonc.delivery.trials.probe_image import ProbeImage, built_image, cache_folder, flash_base, read_image
-from atonc.delivery.trials.trying import LOG, DebugTarget, Say, Trial, TrialLog
-from atonc.delivery.trials.virtual_target import VirtualTarget
+from atonc.delivery.trying import mailbox
+from atonc.delivery.trying.asking import LOG, AskedProbe, DebugTarget, Say, Trial, TrialLog
+from atonc.delivery.trying.probe_image import ProbeImage, built_image, cache_folder, flash_base, read_image
+from atonc.delivery.trying.virtual_target import VirtualTarget
+from atonc.delivery.wire.messages import STM32N6
+from atonc.machine.base.about import __version__
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import InputError, ToolError
 from atonc.machine.base.frozen import dataclass
@@ -97,9 +111,31 @@ def _recorded(options: TryOptions, trial: Trial, settled: Settled) -> Recording 
     asked = trial.ask_again(names.index(RECORDED if RECORDED in passed else passed[0]))
     log = parse_log("\n".join([trial.log.text(), asked.line]))
     stated = Statement(VIRTUAL if settled.log.head.emulated else trial.image.board, options.licence)
-    found = making.of_probe(asked, settled.log.head, log.replies[asked.probe.name].cycles, stated)
+    found = recording_of(asked, settled.log.head, log.replies[asked.probe.name].cycles, stated)
     store.write(path, found)
     return found
+
+
+def recording_of(asked: AskedProbe, head: Head, cycles: int, stated: Statement) -> Recording:
+    """One small program as a board ran it; its words stand for the model."""
+    probe = asked.probe
+    arrays = {
+        f"{side}_1": np.frombuffer(data, np.int8)[None]
+        for side, data in ((INPUTS, asked.given), (OUTPUTS, asked.found), (EXPECTED, probe.expected))
+    }
+    digest = hashlib.sha256(probe.program + probe.stimulus).hexdigest()
+    core = round(cycles * head.cpu_hz / head.npu_hz)
+    return Recording(
+        stated=stated,
+        ran_with=RanWith(__version__, f"probes {head.version}, {probe.name}", STM32N6, head.cpu_hz, head.npu_hz),
+        model_sha256=digest,
+        program=digest,
+        inputs=(RecordedTensor((len(asked.given),), "|i1", 0.0, 0),),
+        outputs=(RecordedTensor((len(asked.found),), "|i1", 0.0, 0),),
+        milliseconds=(1e3 * cycles / head.npu_hz,),
+        blocks=(RecordedBlock(0, 0, 0, core, 0),),
+        arrays=arrays,
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- who is asked
@@ -145,9 +181,8 @@ def _started(name: str) -> Iterator[DebugLine]:
         raise
     port = _free_port()
     stage(f"starting {found.path.name}")
-    with gdb_servers.started(found, port) as server:
-        with contextlib.closing(_connect(server, port)) as debugger:
-            yield DebugLine(f"{found.program.dialect.name}, started as {found.path}", debugger, False)
+    with gdb_servers.started(found, port) as server, contextlib.closing(_connect(server, port)) as debugger:
+        yield DebugLine(f"{found.program.dialect.name}, started as {found.path}", debugger, False)
 
 
 def _connect(server: gdb_servers.RunningServer, port: int) -> GdbTarget:
