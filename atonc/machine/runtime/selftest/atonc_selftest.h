@@ -34,8 +34,8 @@ enum {
     ATONC_SELFTEST_NPU_CACHED = 4, /* through the NPU's cache */
 };
 
-/* What the network uses of a memory. A range may span several banks. What the NPU writes is tested by writing: the first
- * ATONC_SELFTEST_TOUCHED bytes of each bank in the range are saved, changed and put back. */
+/* What the network uses of a memory. A range may span several banks. What the NPU writes is tested by writing: the
+ * first ATONC_SELFTEST_TOUCHED bytes of each bank in the range are saved, changed and put back. */
 typedef struct {
     uint32_t base;
     uint32_t size;
@@ -71,17 +71,19 @@ typedef struct {
     /* the application's cache maintenance, as the network's runtime uses it */
     void (*clean)(uint32_t address, uint32_t size);
     void (*invalidate)(uint32_t address, uint32_t size);
-    /* one inference with known output; only run when nothing else was found. 0: right, else it has filled the finding */
+    /* one inference with known output, run only when nothing else was found; 0: right, else it fills the finding */
     uint32_t (*known_run)(atonc_finding_t *finding);
 } atonc_selftest_map_t;
 
-/* X(number, name, register, cause, fix). Banks are numbered 1 to 6 for AXISRAM1 to 6, 7 for the RAM of the NPU's cache, 8
- * for VENCRAM, 9 for the hyperRAM at XSPI1, 10 for the flash at XSPI2, 11 for XSPI3 and 12 for FLEXRAM, the first 400 KB of
- * AXISRAM1. Numbers never change. */
+/* X(number, name, register, cause, fix). Banks are numbered 1 to 6 for AXISRAM1 to 6, 7 for the RAM of the NPU's cache,
+ * 8 for VENCRAM, 9 for the hyperRAM at XSPI1, 10 for the flash at XSPI2, 11 for XSPI3 and 12 for FLEXRAM, the first
+ * 400 KB of AXISRAM1. Filters are the numbers of RISAFs. Numbers never change. */
 #define ATONC_SELFTEST_CODES(X) \
-    X(1, MAP, "none", "the network uses addresses that are in no memory which the NPU reaches (detail: entry of the map)", \
+    X(1, MAP, "none", \
+      "the network uses addresses that are in no memory which the NPU reaches (detail: entry of the map)", \
       "generate the network for this board, or correct the map that is given to atonc_selftest()") \
-    X(2, NPU_CLOCK, "RCC_AHB5ENR.NPUEN", "the NPU has no clock", "set bit 31 of RCC_AHB5ENR: __HAL_RCC_NPU_CLK_ENABLE()") \
+    X(2, NPU_CLOCK, "RCC_AHB5ENR.NPUEN", "the NPU has no clock", \
+      "set bit 31 of RCC_AHB5ENR: __HAL_RCC_NPU_CLK_ENABLE()") \
     X(3, NPU_RESET, "RCC_AHB5RSTR.NPURST", "the NPU is held in reset", \
       "clear bit 31 of RCC_AHB5RSTR: __HAL_RCC_NPU_RELEASE_RESET()") \
     X(4, RAM_CLOCK, "RCC_MEMENR", "a RAM bank that the network uses has no clock (detail: bank)", \
@@ -107,7 +109,8 @@ typedef struct {
       "initialise it: BSP_XSPI_NOR_Init() for the flash, BSP_XSPI_RAM_Init() for the hyperRAM") \
     X(14, XSPI_MODE, "XSPIx_CR.FMODE", "an external memory is not mapped to addresses (detail: bank)", \
       "BSP_XSPI_NOR_EnableMemoryMappedMode() for the flash, BSP_XSPI_RAM_EnableMemoryMappedMode() for the hyperRAM") \
-    X(15, NPU_SLEEP, "RCC_AHB5LPENR.NPULPEN", "the NPU loses its clock when the CPU sleeps: an inference would not end", \
+    X(15, NPU_SLEEP, "RCC_AHB5LPENR.NPULPEN", \
+      "the NPU loses its clock when the CPU sleeps: an inference would not end", \
       "set bit 31 of RCC_AHB5LPENR: __HAL_RCC_NPU_CLK_SLEEP_ENABLE()") \
     X(16, RAM_SLEEP, "RCC_MEMLPENR", "a RAM bank loses its clock when the CPU sleeps (detail: bank)", \
       "set the bank's bit in RCC_MEMLPENR, e.g. __HAL_RCC_AXISRAM3_MEM_CLK_SLEEP_ENABLE()") \
@@ -120,7 +123,7 @@ typedef struct {
       "the NPU's registers are non-secure, so its accesses count as non-secure whatever RIFSC_RIMC_ATTR1 says", \
       "HAL_RIF_RISC_SetSlaveSecureAttributes(RIF_RISC_PERIPH_INDEX_NPU, RIF_ATTRIBUTE_SEC | RIF_ATTRIBUTE_PRIV)") \
     X(20, NPU_MASTER, "RIFSC_RIMC_ATTR1", \
-      "a memory admits only secure privileged accesses of compartment 1, and the NPU has other rights (detail: filter)", \
+      "a memory admits only secure privileged accesses of compartment 1, the NPU has other rights (detail: filter)", \
       "HAL_RIF_RIMC_ConfigMasterAttributes(RIF_MASTER_INDEX_NPU, ...) with RIF_CID_1, secure and privileged") \
     X(21, RISAF_SECURITY, "RISAFx_REGy_CFGR.SEC", \
       "the region of a memory is for the other security state than the NPU's (detail: filter)", \
@@ -150,9 +153,10 @@ typedef struct {
     X(31, ENGINE_BYTES, "none", "the NPU reads or writes other bytes in a memory than the CPU (detail: bank)", \
       "look at the clock of the bank, at RISAF and at MPU settings; external memory: also at its controller") \
     X(32, CACHE_CLEAN, "SCB_DCCMVAC", "after the application's clean function the NPU still reads old bytes", \
-      "clean every line of 32 bytes from address to address + size, then DSB; check (start, size) against (start, end)") \
-    X(33, CACHE_INVALIDATE, "SCB_DCIMVAC", "after the application's invalidate function the CPU still reads old bytes", \
-      "invalidate every line of 32 bytes from address to address + size, then DSB; check (start, size) against (start, end)") \
+      "clean each line of 32 bytes from address to address + size, then DSB; is the second argument the end?") \
+    X(33, CACHE_INVALIDATE, "SCB_DCIMVAC", \
+      "after the application's invalidate function the CPU still reads old bytes", \
+      "invalidate each line of 32 bytes from address to address + size, then DSB; is the second argument the end?") \
     X(34, FLASH_EMPTY, "none", "constants of the network are not in memory: all bits there are alike (detail: piece)", \
       "program the network's memory image at its address") \
     X(35, FLASH_SHIFTED, "none", "the constants are in memory, but at another address (found)", \
@@ -173,11 +177,13 @@ typedef struct {
       "set the clocks as the board file says, or correct npu_ram_mhz in the board file") \
     X(43, VOLTAGE, "PWR_VOSCR.VOS", "clocks above 600 MHz (CPU) or 800 MHz (NPU) at the lower core voltage", \
       "raise the core voltage, then HAL_PWREx_ControlVoltageScaling(PWR_REGULATOR_VOLTAGE_SCALE0), before the clocks") \
-    X(44, PROBE_TIME, "none", "the NPU takes another time for a small program than at its clock (found, wanted: NPU cycles)", \
+    X(44, PROBE_TIME, "none", \
+      "the NPU takes another time for a small program than at its clock (found, wanted: NPU cycles)", \
       "the clock registers say another frequency than the NPU has: look at PLL lock and at the dividers") \
     X(45, NETWORK_RUN, "none", "the network does not end its run (found: what the runtime says)", \
       "everything that the self-test can see is sound: look at the runtime's version and at its interrupt handler") \
-    X(46, NETWORK_OUTPUT, "none", "the network's output for the known input is wrong (detail: output; CRC-32 found, wanted)", \
+    X(46, NETWORK_OUTPUT, "none", \
+      "the network's output for the known input is wrong (detail: output; CRC-32 found, wanted)", \
       "everything that the self-test can see is sound: validate the network with --mode target and report it")
 
 #define ATONC_SELFTEST_NUMBER_(number, name, reg, cause, fix) ATONC_SELFTEST_##name = number,
