@@ -181,7 +181,7 @@ def test_flash_that_is_wrong(images: dict[str, Firmware]) -> None:
         board.poke(weights.address, np.full(len(weights.data), 0xFF, np.uint8))
 
     def flipped(board: VirtualBoard) -> None:
-        board.poke(weights.address, board.memory.read(weights.address, 1) ^ 0x40)
+        board.poke(weights.address, board.memory.read(weights.address, 1) ^ np.uint8(0x40))
 
     def shifted(board: VirtualBoard) -> None:
         board.poke(weights.address + 0x1000, board.memory.read(weights.address, len(weights.data)))

@@ -14,10 +14,11 @@ import numpy as np
 from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.board import blocks
-from atonc.machine.emu.board.chip import BANKS, WINDOWS, ChipSetup, RamBank, StrictChip, arbitrary, place_of
+from atonc.machine.emu.board.chip import BANKS, WINDOWS, ChipSetup, RamBank, place_of
 from atonc.machine.emu.board.core import Core, Halt
 from atonc.machine.emu.board.npu import InterruptController, Npu
 from atonc.machine.emu.board.peripherals import Accesses, Peripherals, Terminal
+from atonc.machine.emu.board.strict import StrictChip, arbitrary
 from atonc.machine.emu.board.system import Clock, DataCache, Nvic, SystemControl
 from atonc.machine.emu.bus import AddressSpace, Bytes, canonical
 from atonc.machine.hw import regs

@@ -182,6 +182,10 @@ class WordRegisters:
         for offset, (mask, bits) in self.stuck.items():
             self.words[offset] = self.words.get(offset, 0) & ~mask | bits
 
+    def reset(self) -> None:
+        self.words.clear()
+        self.hold()
+
 
 _MODER, _IDR, _ODR, _GPIO_BSRR, _GPIO_BRR = 0x00, 0x10, 0x14, 0x18, 0x28
 _OUTPUT = 1
