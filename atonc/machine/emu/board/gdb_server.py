@@ -330,8 +330,8 @@ class GdbServer:
     def _query(self, text: bytes) -> bytes | None:
         name, _, rest = text.partition(b":")
         fixed = {
-            b"Supported": _FEATURES + _OURS, b"C": b"QC1", b"fThreadInfo": b"m1", b"sThreadInfo": b"l", b"Attached": b"1",
-            b"Symbol": b"OK",
+            b"Supported": _FEATURES + _OURS, b"C": b"QC1", b"fThreadInfo": b"m1", b"sThreadInfo": b"l",
+            b"Attached": b"1", b"Symbol": b"OK",
         }  # fmt: skip
         if name in fixed:
             return fixed[name]
