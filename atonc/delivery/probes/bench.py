@@ -62,6 +62,7 @@ class Probe:
     baseline: str = ""  # the probe whose cycles are subtracted; empty: nothing is
     rate: str = ""  # what its units are called
     expects: float = 0
+    of_configuration: bool = True  # False: others have its configurations too, and a failure refutes none of them
 
     @property
     def is_control(self) -> bool:

@@ -22,13 +22,14 @@ from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from atonc.delivery.probes import convolutions
+from atonc.delivery.probes import convolutions, sums
 from atonc.delivery.probes.bench import Probe
 from atonc.delivery.probes.build import bound, c_name
 from atonc.machine.base.about import __version__
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.hw import wide_sums
 from atonc.machine.hw.board import find_board
 from atonc.machine.hw.four_bits import FourBits
 from atonc.machine.hw.machine import SPEEDS, Machine, implausible
@@ -375,6 +376,7 @@ def _evidence(outcomes: Iterable[Outcome], bench: _Bench) -> BoardEvidence:
         frozenset(supported) - distrusted,
         find_board(bench.log.head.board).name,
         four_bits,
+        _wide_sums(bench),
     )
 
 
@@ -397,7 +399,8 @@ def _outcome(probe: Probe, bench: _Bench) -> Outcome:
         return found
     shown = bench.shown[probe.name]
     if bench.failed(probe):
-        refuted = frozenset() if probe.is_control else _blamed(shown, bench.working())
+        blamed = not probe.is_control and probe.of_configuration
+        refuted = _blamed(shown, bench.working()) if blamed else frozenset()
         return _kernels_settled(replace(found, refuted=refuted, distrusted=_arguments(probe, refuted)))
     passed = replace(found, confirmed=unpublished(shown), supported=_asks_about(probe))
     return _measured(_kernels_settled(passed), bench)
@@ -428,6 +431,13 @@ def _four_bits(bench: _Bench) -> FourBits | None:
     deep = bench.probes.get(convolutions.KERNELS_DEEP)
     reads_deep = deep is not None and bench.passed(deep) and bench.log.replies[deep.name].why in said
     return FourBits(convolutions.LOW_FIRST[said.pop()], reads_deep, confirmed=True)
+
+
+def _wide_sums(bench: _Bench) -> str:
+    """What a CONVACC makes of sums beyond 24 bits; empty where the board does not say."""
+    probe = bench.probes.get(sums.BEYOND)
+    said = bench.log.replies[probe.name].why if probe is not None and bench.passed(probe) else ""
+    return said if said in wide_sums.ANSWERS else ""
 
 
 def _blamed(shown: frozenset[Feature], working: frozenset[Feature]) -> frozenset[Feature]:

@@ -156,6 +156,7 @@ def _summary(settled: Settled, file: Path) -> list[SummaryRow | None]:
         SummaryRow("tested", f"{len(found.confirmed)} confirmed, {len(found.refuted)} refuted"),
         *(SummaryRow(w, f"arguments {', '.join(sorted(names))}", m) for w, names, m in arguments if names),
         _four_bits(found.four_bits),
+        SummaryRow("wide sums", f"beyond 24 bits a CONVACC has them {found.wide_sums}") if found.wide_sums else None,
         SummaryRow("constants", f"{'; '.join(new)} (at the usual clocks)") if new else None,
         SummaryRow("written", str(file)),
         next_row(shell("generate", "MODEL", "--evidence", file)),
