@@ -293,7 +293,7 @@ class LyingTarget(VirtualTarget):
 
     def read(self, address: int, size: int) -> bytes:
         data = super().read(address, size)
-        inside = self.image.mailbox <= address < self.image.mailbox + mailbox.HEAD_BYTES + 0xA000
+        inside = self.image.mailbox <= address < self.image.mailbox + mailbox.HEAD_BYTES + 0xE000
         return self.lie(data)[:size] if self.ran and inside else data
 
 
@@ -345,6 +345,38 @@ def test_nonsense_in_the_mailbox_is_an_error(
         Trial(image, target, TrialLog(tmp_path), EVERYTHING, quiet).run()
     assert said in caught.value.what
     assert "control-raster" not in TrialLog(tmp_path).text()
+
+
+class ClosedTarget(VirtualTarget):
+    """RAM is closed after a reset until the boot ROM has run, or for ever."""
+
+    def __init__(self, make: Callable[[], VirtualBoard], opens: bool) -> None:
+        super().__init__(make)
+        self.opens, self.closed, self.orders = opens, False, list[str]()
+
+    def reset(self) -> None:
+        super().reset()
+        self.closed = True
+
+    def read(self, address: int, size: int) -> bytes:
+        return bytes(size) if self.closed else super().read(address, size)
+
+    def wait(self, seconds: float) -> VirtualStop | None:
+        if not self.closed:
+            return super().wait(seconds)
+        self.orders.append("wait")
+        return None
+
+    def interrupt(self) -> None:
+        self.closed = not self.opens
+
+
+def test_the_boot_rom_may_have_to_run_first(image: ProbeImage, undisturbed: tuple[Path, int], tmp_path: Path) -> None:
+    target = ClosedTarget(boards(image), opens=True)
+    tried(image, tmp_path, target)
+    assert target.orders and (tmp_path / EVIDENCE).read_bytes() == (undisturbed[0] / EVIDENCE).read_bytes()
+    with pytest.raises(ToolError, match="does not keep what is written"):
+        tried(image, tmp_path / "closed", ClosedTarget(boards(image), opens=False))
 
 
 def test_a_core_that_never_starts_is_an_error(image: ProbeImage, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ LOG = "board.log"
 _THUMB = 1 << 24  # of the program status
 _SHOWN = 1024  # bytes of each part of the image that are read back
 _START_S, _PROBE_S = 60.0, 30.0  # the watchdog of the firmware ends what hangs long before
-_HALT_S = 5.0
+_HALT_S, _ROM_S = 5.0, 0.5
 _START_UP = "start-up"
 _TRIES = 2  # of reading a line that comes damaged
 
@@ -181,15 +181,26 @@ class Trial:
         given = self.target.read(probe.input, len(probe.stimulus))
         return AskedProbe(probe, line, given, self.target.read(probe.output, len(probe.expected)))
 
+    def _forgotten(self) -> int | None:
+        """Writes the image; an address where RAM does not keep it."""
+        for part in self.image.firmware.segments:
+            self.target.write(part.address, part.data)
+            if self.target.read(part.address, min(_SHOWN, len(part.data))) != part.data[:_SHOWN]:
+                return part.address
+        return None
+
     def load(self, first: int) -> None:
         """Everything anew: what ran before has changed its data."""
         target, image = self.target, self.image
         target.reset()
-        for part in image.firmware.segments:
-            target.write(part.address, part.data)
-            if target.read(part.address, min(_SHOWN, len(part.data))) != part.data[:_SHOWN]:
+        if self._forgotten() is not None:
+            target.go()  # a chip whose boot ROM has to open RAM and debug port first
+            if target.wait(_ROM_S) is None:
+                target.interrupt()
+                target.wait(_HALT_S)
+            if (place := self._forgotten()) is not None:
                 raise ToolError(
-                    f"RAM at {part.address:#010x} does not keep what is written",
+                    f"RAM at {place:#010x} does not keep what is written",
                     rule="the firmware runs from AXISRAM1",
                     remedy="boot switches in development mode, then power the board off and on",
                 )

@@ -82,7 +82,12 @@ def try_board(options: TryOptions, say: Say) -> Tried:
     with connected(options, image, target) as line:
         asked = (mailbox.EMULATED if line.emulated else 0) | (mailbox.ON_CHIP if options.on_chip else 0)
         trial = Trial(image, line.target, TrialLog(options.folder), asked, say)
-        trial.run()
+        try:
+            trial.run()
+        except ToolError as error:
+            kept = trial.log.text().count("\n")
+            error.remedy = f"{error.fix}; the same command goes on where it stopped" if kept else error.fix
+            raise
         return written(options, trial, line.name)
 
 

@@ -12,6 +12,7 @@ from atonc.doors.verbs.reply import CommandReply
 from atonc.insight.report.document import Chapter, Document
 from atonc.machine.base.disk import read_text, write_file
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.progress import stage
 
 _BOARD = "name of a board, or its .toml"
 _CHOICE = "name of a board, or its .toml; SET@BOARD: a pool set other than the default"
@@ -133,6 +134,7 @@ def _try(options: argparse.Namespace) -> CommandReply:
 
     folder = options.output or Path("board_try")
     preflight.check_folder(folder)
+    from atonc.delivery.probes.log import PASS, SKIPPED
     from atonc.delivery.texts import try_text
     from atonc.delivery.trying.try_board import SUMMARY, TryOptions, try_board
 
@@ -142,7 +144,9 @@ def _try(options: argparse.Namespace) -> CommandReply:
     output = sys.stderr if options.json else sys.stdout
 
     def say(name: str, answer: str, number: int) -> None:
-        if not options.quiet:
+        """On a terminal the answers that matter, and how far it is."""
+        stage("asking the board", number + 1)
+        if not options.quiet and not (output.isatty() and answer in (PASS, SKIPPED)):
             print(f"{number + 1:4} {name}: {answer}", file=output, flush=True)
 
     tried = try_board(

@@ -10,7 +10,7 @@
 #define MAILBOX_MAGIC 0x4D4E5441u   /* "ATNM" */
 #define MAILBOX_REQUEST 0x51544E41u /* "ANTQ": the debugger has written first_probe and options */
 #define MAILBOX_VERSION 1u
-#define MAILBOX_LOG 0xA000u /* 160 answers at their longest */
+#define MAILBOX_LOG 0xE000u /* 230 answers at their longest */
 
 enum { MAILBOX_RUNS = 1, MAILBOX_ENDED = 2, MAILBOX_FAULT = 3 }; /* state */
 
