@@ -3,6 +3,9 @@ how long the host takes."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -98,6 +101,20 @@ def test_how_many_instructions_run_at_a_time_does_not_count(elf: Path, monkeypat
         monkeypatch.setattr(core, "_LONGEST", slices)
         found.add(measured(elf, SlowWire(5)))
     assert len(found) == 1, found
+
+
+def test_a_busy_host_does_not_count(elf: Path) -> None:
+    """Beside a process for every core that does nothing but count."""
+    alone = measured(elf, SlowWire(5))
+    endless = [sys.executable, "-c", "while True: pass"]
+    busy = [subprocess.Popen(endless) for _ in range((os.cpu_count() or 1) + 1)]
+    try:
+        assert {measured(elf, SlowWire(5)) for _ in range(3)} == {alone}
+        assert all(process.poll() is None for process in busy)
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
 
 
 def test_what_is_counted_is_what_was_executed(tmp_path: Path) -> None:

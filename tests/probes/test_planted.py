@@ -68,8 +68,8 @@ def test_a_chip_that_differs_is_told(what: str, log_by: Callable[[str], tuple[st
 @needs_make
 def test_a_chip_that_reads_four_bits_says_how(tmp_path: Path) -> None:
     names = ("narrow-copy-signed", "narrow-conv-1x1-flash", "flash-4096-values-of-4-bits", "narrow-deep-1x1")
-    elf = firmware(tmp_path, list(build_all(with_controls(names), board(DEFAULT_BOARD))), flags="")
-    answers = answers_in(log_of(elf, Chip(high_nibble_first)))
+    elf = firmware(tmp_path, list(build_all(with_controls(names), board(DEFAULT_BOARD))))
+    answers = answers_in(log_of(elf, Chip(high_nibble_first, emulated=False)))
     assert {answers[name]["verdict"] for name in names} == {"pass"}
     assert {answers[name]["why"] for name in names} == {"high_first_sign_extended"}
     assert len(answers["narrow-copy-signed"]["got"]) == 64

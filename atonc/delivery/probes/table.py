@@ -98,7 +98,10 @@ def _constant(home: Placed, stored: _Bytes) -> Words:
 
 
 # of the runtime that ships with atonc
-_PARTS = (("probe", "*"), ("bare_metal", "*"), ("include", "*.h"), ("src", "*.[ch]"), ("wire", "wire_chip.[ch]"))
+_PARTS = (
+    *(("probe", "*"), ("bare_metal", "*"), ("selftest", "*.[ch]"), ("include", "*.h"), ("src", "*.[ch]")),
+    ("wire", "wire_chip.[ch]"),
+)
 FLASH_IMAGE = "probes_flash"
 
 

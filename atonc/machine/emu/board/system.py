@@ -24,6 +24,7 @@ class Clock:
     def __init__(self) -> None:
         self.begun: Callable[[], int] = lambda: 0  # instructions of the slice that runs
         self.waited = 0  # cycles in which the CPU slept or polled
+        self.held = False  # a debugger looks: nobody waits for anything, and nothing moves
         self._passed = 0  # cycles, without those of the slice that runs
         self._order = 0
         self._queue: list[tuple[int, int, Action]] = []
@@ -50,6 +51,8 @@ class Clock:
 
     def advance(self, until: int) -> None:
         """The CPU waits until then; what is due by then happens."""
+        if self.held:
+            return
         ahead = max(0, until - self.now)
         self._passed += ahead
         self.waited += ahead
@@ -394,6 +397,7 @@ class CpuMemory:
 
     def __init__(self) -> None:
         self.windows: list[MemoryWindow] = []
+        self.absent: list[tuple[int, int]] = []  # of a strict chip: they read as zero, writes are lost
         self._last: MemoryWindow | None = None
 
     def add(self, start: int, data: Bytes) -> None:
@@ -411,6 +415,8 @@ class CpuMemory:
         if window is None or address + size_bytes > window.end:
             raise InputError(f"access to {size_bytes} bytes at {address:#010x}, where no memory is")
         offset = address - window.start
+        if any(start < address + size_bytes and address < end for start, end in self.absent):
+            return np.zeros(size_bytes, np.uint8)
         return window.data[offset : offset + size_bytes]
 
     def code(self, address: int, size_bytes: int) -> bytes:
