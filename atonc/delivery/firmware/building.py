@@ -23,7 +23,7 @@ PACKAGES = "gcc-arm-none-eabi libnewlib-arm-none-eabi"
 _TIMEOUT_S = 600
 _SHOWN_LINES = 12
 _MAX_JOBS = 8
-_FLAGS = ("-mthumb", "-mfloat-abi=hard", "-std=gnu11", "-ffunction-sections", "-fdata-sections")
+_FLAGS = ("-mthumb", "-mfloat-abi=hard", "-std=gnu11", "-ffunction-sections", "-fdata-sections", "-g")
 _FPU = {
     "cortex-m33": ("-mcpu=cortex-m33", "-mfpu=fpv5-sp-d16"),
     "cortex-m55": ("-mcpu=cortex-m55", "-mfpu=auto"),

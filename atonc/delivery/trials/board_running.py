@@ -15,12 +15,13 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.board import VirtualBoard, read_firmware
 from atonc.machine.emu.board.chip import ChipSetup, faults, mapped
 from atonc.machine.emu.board.core import Halt
+from atonc.machine.emu.board.gdb_server import GdbListening, GdbServer
 from atonc.machine.emu.board.peripherals import AFTER_FIRST_STAGE
+from atonc.machine.emu.board.semihosting import SEMIHOSTING, answer
 from atonc.machine.emu.board.wires import PtyWire, SocketWire
 
 STRETCH = 2_000_000  # instructions between two looks at what the host wants
 PATIENCE = 1_000_000_000  # instructions without a byte, an epoch or sleep, after which a firmware counts as hung
-SEMIHOSTING, _EXIT = 0xAB, 0x18
 _PORT = re.compile(r"socket:(\d{1,5})")
 _ADDRESS = re.compile(r"(.+)@(0x[0-9A-Fa-f]{1,8}|\d{1,10})(?:\+(0x[0-9A-Fa-f]{1,8}|\d{1,10}))?")
 _MAX_FLASH = 256 << 20
@@ -46,13 +47,14 @@ class BoardRun:
     seconds: float | None = None  # of the host's time
     patience: int = PATIENCE
     registers: bool = False  # tell which registers no model stands behind
+    gdb: GdbListening | None = None  # a debugger decides when it runs
     strict: bool | None = None  # memories, clocks and rights as after reset; None: when it runs from RAM
     chip_faults: tuple[str, ...] = ()  # names of `chip.FAULTS`; they make the chip strict
 
 
 @dataclass(frozen=True)
 class BoardRunEnd:
-    """How it ended: `bkpt` with its number, `exit`, `time` or `interrupted`."""
+    """How it ended: `bkpt` with its number, `exit`, `time`, `interrupted`, or `quit` by a debugger."""
 
     reason: str
     number: int
@@ -106,20 +108,43 @@ def put(board: VirtualBoard, parts: Sequence[PreloadedFile]) -> None:
 
 
 def run_firmware(options: BoardRun, say: Say, stop: Callable[[], bool] = lambda: False) -> BoardRunEnd:
-    board = make_board(options)
     wire = wire_for(options.serial)
     if wire is not None:
-        board.peripherals.connect(wire)
         say(f"UART at {wire.path}" if isinstance(wire, PtyWire) else f"UART at socket:127.0.0.1:{wire.port}")
-    board.serial.listen = lambda line: say(f"| {line}")
+
+    def make() -> VirtualBoard:
+        board = make_board(options)
+        if wire is not None:
+            board.peripherals.connect(wire)
+        board.serial.listen = lambda line: say(f"| {line}")
+        return board
+
+    board = None
     try:
-        halt = _run(board, options, stop)
+        if options.gdb is None:
+            board = make()
+            halt = _run(board, options, stop)
+        else:
+            board, halt = _debug(make, options, say, stop)
     finally:
         if wire is not None:
-            for uart in board.peripherals.uarts.values():
+            for uart in board.peripherals.uarts.values() if board is not None else ():
                 uart.flush()
             wire.close()
     return _summary(board, halt, options)
+
+
+def _debug(
+    make: Callable[[], VirtualBoard], options: BoardRun, say: Say, stop: Callable[[], bool]
+) -> tuple[VirtualBoard, Halt]:
+    """A debugger says when it runs and stops; it may leave and come back."""
+    began, limit = time.monotonic(), options.seconds
+    assert options.gdb is not None
+    server = GdbServer(make, options.gdb, lambda: stop() or (limit is not None and time.monotonic() - began > limit))
+    say(f"gdb: target remote {server.host}:{server.port} (the board is halted at its reset)")
+    server.serve()
+    reason = "quit" if server.quit else "interrupted" if stop() else "time"
+    return server.board, Halt(reason, server.board.core.pc)
 
 
 def _run(board: VirtualBoard, options: BoardRun, stop: Callable[[], bool]) -> Halt:
@@ -131,8 +156,12 @@ def _run(board: VirtualBoard, options: BoardRun, stop: Callable[[], bool]) -> Ha
             return Halt("time", board.core.pc)
         halt = board.go_on(STRETCH)
         if halt is not None:
-            if halt.reason == "bkpt" and halt.number == SEMIHOSTING and board.core.register("R0") != _EXIT:
-                continue  # a word to a debugger that is not there
+            if halt.reason == "bkpt" and halt.number == SEMIHOSTING:
+                said = answer(board.core)
+                for byte in said.text.encode():
+                    board.serial.put(byte)
+                if said.exit_code is None:
+                    continue
             return halt
         signs = _signs_of_life(board)
         if signs != alive:

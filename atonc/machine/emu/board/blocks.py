@@ -55,10 +55,13 @@ class CodeBlocks:
         self.pages: set[int] = set()  # of 4 KB, that hold code which has run
         self.replaced: dict[str, int] = {}  # how many instructions of each name were translated as others
         self.translated = 0  # bytes of the host's code at most, since the last time that all were dropped
-        self.fresh = False  # a block was translated anew: nothing of it has run
         self._stubs: dict[int, list[Stub]] = {}  # by area
         self._by_site: dict[tuple[int, bytes], Stub] = {}
         uc.hook_add(edge_hook, self._on_block)
+
+    def areas(self) -> list[tuple[int, int]]:
+        """Start and end of the places that are memory only for stubs."""
+        return [(start, start + AREA_BYTES) for start in sorted(self.own_areas)]
 
     def stub_at(self, address: int) -> Stub | None:
         inside = self._stubs.get(address >> _AREA_BITS)
@@ -80,7 +83,6 @@ class CodeBlocks:
                 return
             self._count_bytes(size // 2)
             seen, size = size, self._translate(pc, size, patches)
-        self.fresh = True
         uc.emu_stop()
 
     def _count_bytes(self, instructions: int) -> None:

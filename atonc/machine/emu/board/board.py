@@ -13,7 +13,7 @@ import numpy as np
 
 from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.emu.board import blocks
+from atonc.machine.emu.board import blocks, dma
 from atonc.machine.emu.board.chip import BANKS, WINDOWS, ChipSetup, RamBank, place_of
 from atonc.machine.emu.board.core import Core, Halt
 from atonc.machine.emu.board.npu import InterruptController, Npu
@@ -182,6 +182,8 @@ class VirtualBoard:
         self.chip = None if chip is None else StrictChip(chip, self.peripherals, self.nvic, self.machine)
         self._away: set[str] = set()  # memories of a strict chip that the CPU does not reach now
         self._map_memories()
+        moves = dma.Hpdma(self.clock, self.memory, self.machine, lambda: self.peripherals.cpu_hz)
+        self.peripherals.devices.add("HPDMA1", moves, dma.BYTES)
         if self.chip is not None:
             self._obey(self.chip)
         self._map_devices()
@@ -224,7 +226,7 @@ class VirtualBoard:
                     self.core.watch_writes(start + shift, end + shift, cache.wrote)
 
     def _map_bytes(self, place: BoardPlace, data: Bytes) -> None:
-        for base in _addresses(place):
+        for base in both_addresses(place):
             self._map_at(base, data)
 
     def _map_at(self, base: int, data: Bytes) -> None:
@@ -297,11 +299,11 @@ class VirtualBoard:
 
     def _map_devices(self) -> None:
         system, devices = self.system, self.peripherals.devices
-        for address in _addresses(NPU):
+        for address in both_addresses(NPU):
             self._map_npu(address)
         self._map_device(PRIVATE_BUS.base, PRIVATE_BUS.size_bytes, system.read, system.write)
         for place in PERIPHERALS:
-            for address in _addresses(place):
+            for address in both_addresses(place):
                 self._map_device(address, place.size_bytes, devices.read, devices.write, base=place.base)
 
     def _map_npu(self, address: int) -> None:
@@ -440,5 +442,5 @@ class VirtualBoard:
         return f", in {self.firmware.function_at(stub.site if stub else pc)}{epoch}"
 
 
-def _addresses(place: BoardPlace) -> tuple[int, ...]:
+def both_addresses(place: BoardPlace) -> tuple[int, ...]:
     return (place.base, place.base & ~ALIAS) if place.on_chip else (place.base,)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -112,6 +113,7 @@ _HANDLER = 0xFFFF_FFE1
 _CONDITIONAL_BRANCH = 0xD  # of 16 bits
 _IT_BITS = 0x3F << 10 | 3 << 25  # of XPSR: conditions that are left of an IT block
 _LONGEST = 1 << 16
+_WIDEST = 7  # bytes before an address from which one access still reaches it
 _MASKED = 32  # while an interrupt waits to be unmasked
 _IN_STUB = 3  # instructions at a time while an interrupt waits for the end of a stub
 _FRAME = struct.Struct("<8I8Q2I")  # r0-r3, r12, lr, pc, xpsr, d0-d7, fpscr, vpr
@@ -122,7 +124,8 @@ _CONDITIONS = 0x0600_FC00  # of an IT block, in the program status
 
 @dataclass(frozen=True)
 class Halt:
-    """Why the core stands still: `bkpt` (number), `budget`, `time`, or `sleep` and nothing could wake it."""
+    """Why the core stands still: `bkpt` (number), `budget`, `time`, `sleep` and nothing could wake it; for a debugger
+    also `break`, before the instruction at its breakpoint, and `watch`, behind the access to the address `number`."""
 
     reason: str
     pc: int
@@ -131,13 +134,15 @@ class Halt:
 
 class Core:
     """Instructions run in slices. Events and interrupts are seen between them: a slice ends with the next event, and
-    where a device that was touched plans an earlier one or raises a line."""
+    where a device that was touched plans an earlier one or raises a line. A slice can be left and gone on with between
+    any two instructions: whoever looks there changes neither its end nor what happens then."""
 
     def __init__(self, clock: Clock, nvic: Nvic, system: SystemControl) -> None:
         unicorn, arm_const = _unicorn()
         self._arm = arm_const
-        self._error = unicorn.UcError
-        self._write_hook = unicorn.UC_HOOK_MEM_WRITE
+        self.failure = unicorn.UcError
+        self._write_hook, self._code_hook = unicorn.UC_HOOK_MEM_WRITE, unicorn.UC_HOOK_CODE
+        self._access_hooks = {"read": unicorn.UC_HOOK_MEM_READ, "write": unicorn.UC_HOOK_MEM_WRITE}
         self.uc = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS)
         self.uc.ctl_set_cpu_model(arm_const.UC_CPU_ARM_CORTEX_M33)
         self.uc.ctl_set_tcg_buffer_size(blocks.BUFFER_BYTES)
@@ -146,6 +151,11 @@ class Core:
         self.pc = 0
         self._trap: int | None = None
         self._running = False  # a slice
+        self._left = 0  # instructions of the slice that are left when it is not running
+        self._ended = False  # the slice, by a device
+        self._broke = False  # at a breakpoint
+        self._watched: int | None = None  # address of an access that a debugger waits for
+        self._hooks: dict[tuple[str, int, int], list[int]] = {}  # of a debugger: kind, address, size
         self._waited = 0  # by the clock, when it began
         self._bad_access = ""
         self.uc.hook_add(unicorn.UC_HOOK_INTR, self._on_trap)
@@ -186,7 +196,12 @@ class Core:
         )
 
     def _stored(self, address: int, size: int) -> None:
-        """unicorn does not see what the vector unit writes: code there has to be translated again."""
+        """unicorn does not see what the vector unit writes: code there has to be translated again, and a debugger may
+        wait for it."""
+        for kind, start, count in self._hooks:
+            if "write" in kind and start < address + size and address < start + count:
+                self._watched = start
+                self._counter.end_here()
         if address >> 12 in self.blocks.pages or address + size - 1 >> 12 in self.blocks.pages:
             self.uc.ctl_remove_cache(address, address + size)
         if self.on_store is not None:
@@ -224,12 +239,13 @@ class Core:
     def attend(self) -> None:
         """A device was touched: what it plans, an interrupt that it raises or time that has passed ends the slice."""
         if self._running and (self.nvic.waiting() is not None or self._time_is_up()):
+            self._ended = True
             self._counter.end_here()
 
     def _time_is_up(self) -> bool:
         """Also where it waited: whoever runs the board wants to look at the clock."""
         event = self.clock.next_event
-        soon = event is not None and event - self.clock.now < self._counter.left
+        soon = event is not None and event - self.clock.now < self._left - self._counter.begun
         return soon or self.clock.waited != self._waited
 
     def between(self, action: Callable[[], None]) -> None:
@@ -246,15 +262,27 @@ class Core:
         while True:
             while self._between:
                 self._between.pop(0)()
-            self.clock.run_due()
-            self._take_exception()
+            if self._left <= 0:
+                self.clock.run_due()
+                self._take_exception()
+                self._left = self._slice()
             if self.instructions >= limit:
                 return Halt("budget", self.pc)
             if self.clock.now >= end:
                 return Halt("time", self.pc)
-            halt = self._go(self._slice())
+            halt = self._go(min(self._left, limit - self.instructions))
             if halt is not None:
                 return halt
+
+    def raised(self) -> Exception | None:
+        """What a device raised while it was accessed outside a slice, where unicorn tells nobody."""
+        error: Exception | None = self.uc._hook_exception
+        self.uc._hook_exception = None
+        return error
+
+    def look_again(self) -> None:
+        """Somebody has changed what a slice is planned by."""
+        self._left = 0
 
     def _slice(self) -> int:
         """Instructions until the next look; few while an interrupt waits to be unmasked."""
@@ -264,25 +292,32 @@ class Core:
         return _LONGEST if event is None else min(_LONGEST, max(2, event - self.clock.now))
 
     def _go(self, count: int) -> Halt | None:
-        self._trap, self._bad_access, self.blocks.fresh = None, "", False
+        self._trap, self._bad_access, self._ended, self._broke, self._watched = None, "", False, False, None
         self.blocks.forget()
         failure = ""
         self._running, self._waited = True, self.clock.waited
         try:
             self.uc.emu_start(self.pc | 1, _EXIT_ADDRESS, count=count)
-        except self._error as error:
+        except self.failure as error:
             failure = self._bad_access or str(error)
         finally:
             self._running = False
         self.pc = self.register("PC")
-        done = self._counter.executed(bool(failure) or self._trap is not None)
+        trapped = bool(failure) or self._trap is not None
+        done = self._counter.begun - 1 if self._broke else self._counter.executed(trapped)
+        self._left = 0 if trapped or self._ended else self._left - done
         self.instructions += done
         self.clock.executed(done)
         if failure and "INSN_INVALID" in failure:
             return self._undefined(failure)
         if failure:
             raise self._fault(failure)
-        return None if self._trap is None else self._handle_trap(self._trap)
+        return self._stopped() if self._trap is None else self._handle_trap(self._trap)
+
+    def _stopped(self) -> Halt | None:
+        if self._broke:
+            return Halt("break", self.pc)
+        return None if self._watched is None else Halt("watch", self.pc, self._watched)
 
     def _handle_trap(self, trap: int) -> Halt | None:
         if trap == _EXCEPTION_EXIT:
@@ -304,11 +339,9 @@ class Core:
         code = self.memory.code(self.pc, 4)
         first, second = int.from_bytes(code[:2], "little"), int.from_bytes(code[2:], "little")
         if first in (blocks.WFE, blocks.WFI, blocks.SEV):
-            self._pass(2)
-            return self._sleep(first)
+            return self._sleep(first, 2)
         if first == 0xF3AF and second & 0xFFF0 == 0x8000:
-            self._pass(4)
-            return self._sleep(0xBF00 | (second & 0xF) << 4)
+            return self._sleep(0xBF00 | (second & 0xF) << 4, 4)
         if first >> 12 == _CONDITIONAL_BRANCH and self._forget_condition():
             return None  # never part of an IT block: unicorn keeps the condition of one that ends with its page
         instruction = blocks.find(first << 16 | second)
@@ -338,8 +371,10 @@ class Core:
         self.set_register("XPSR", status & ~_IT_BITS)
         return bool(status & _IT_BITS)
 
-    def _sleep(self, kind: int) -> Halt | None:
-        """Time passes until an interrupt wakes the core; PRIMASK does not keep it asleep. Events end only WFE."""
+    def _sleep(self, kind: int, size: int) -> Halt | None:
+        """Time passes until an interrupt wakes the core; PRIMASK does not keep it asleep. Events end only WFE. Where
+        nothing comes the core stays at the instruction."""
+        self._pass(size)
         if kind == blocks.SEV:
             self.nvic.event = True
             return None
@@ -348,7 +383,8 @@ class Core:
             tell(True)
             while not self._is_woken(kind):
                 if not self.clock.jump():
-                    return Halt("sleep", self.pc - 2)
+                    self.pc -= size
+                    return Halt("sleep", self.pc)
             tell(False)
         if kind == blocks.WFE:
             self.nvic.event = False
@@ -359,6 +395,44 @@ class Core:
 
     def _fault(self, what: str) -> InputError:
         return InputError(f"the CPU stopped: {what}", where=f"pc {self.pc:#010x}, lr {self.register('LR'):#010x}")
+
+    # -------------------------------------------------------------------------------------------------------- debugging
+
+    def break_at(self, address: int) -> None:
+        """The core stops before this instruction. unicorn treats an IT block as one instruction: inside one it does
+        not stop."""
+        hook = self.uc.hook_add(self._code_hook, self._on_break, None, address, address)
+        self._hooks.setdefault(("break", address, 2), []).append(hook)
+        self._translate_again(address)
+
+    def watch(self, kinds: Sequence[str], address: int, size: int) -> None:
+        """The core stops behind an instruction that accesses one of these bytes, by `read` or `write`."""
+
+        def on_access(_: Any, __: int, at: int, count: int, ___: int, ____: Any) -> None:
+            if at < address + size and address < at + count:
+                self._watched = address
+                self._counter.end_here()
+
+        for kind in kinds:
+            first, last = max(0, address - _WIDEST), address + size - 1
+            hook = self.uc.hook_add(self._access_hooks[kind], on_access, None, first, last)
+            self._hooks.setdefault(("/".join(kinds), address, size), []).append(hook)
+        self.uc.ctl_flush_tb()  # accesses are compiled into the code around them
+
+    def unhook(self, kind: str, address: int, size: int = 2) -> None:
+        """Takes a breakpoint (`break`) or a watch away again."""
+        for hook in self._hooks.pop((kind, address, size), ()):
+            self.uc.hook_del(hook)
+        if kind == "break":
+            self._translate_again(address)
+
+    def _translate_again(self, address: int) -> None:
+        with suppress(self.failure):  # where nothing is, nothing was translated
+            self.uc.ctl_remove_cache(address, address + 2)
+
+    def _on_break(self, uc: Any, _: int, __: int, ___: Any) -> None:
+        self._broke = True
+        uc.emu_stop()
 
     # ------------------------------------------------------------------------------------------------------------ hooks
 

@@ -184,7 +184,7 @@ class Npu:
 
     def _control(self, unit: regs.Unit) -> int:
         """RUNNING, and what was written. Commands are done when one looks."""
-        if self.replay.value(unit, _CTRL) & _EN:  # others are only about to be enabled
+        if self.replay.value(unit, _CTRL) & _EN and not self.clock.held:  # others are only about to be enabled
             self.settle()
         if unit.name in self.running:
             self._looked()
@@ -193,7 +193,7 @@ class Npu:
 
     def _looked(self) -> None:
         """The first look at a running NPU finds it running; who looks again waits, and time jumps to the next event."""
-        self._polls += 1
+        self._polls += not self.clock.held
         if self._polls > 1:
             self.clock.jump()
 

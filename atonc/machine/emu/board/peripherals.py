@@ -596,7 +596,7 @@ class Usart(WordRegisters):
             self._pass_time(self._idle_at)
         if self._clock.now >= self._idle_at:
             word |= _TC | _TXE
-        if control & _RECEIVE and not self._in:
+        if control & _RECEIVE and not self._in and not self._clock.held:
             self._look()
         if self._in and self._clock.now < self._next_in:
             self._pass_time(self._next_in)
@@ -706,11 +706,12 @@ class Peripherals:
     def connect(self, wire: UartWire, uart: str = "USART1") -> None:
         self.uarts[uart].wire = wire
 
-    def _cpu_hz(self) -> int:
+    @property
+    def cpu_hz(self) -> int:
         return self.clocks.cpu_hz or _DEFAULT_CPU_HZ
 
     def _uart_hz(self) -> tuple[int, int]:
-        return self._cpu_hz(), self.clocks.usart1_hz or HSI_HZ
+        return self.cpu_hz, self.clocks.usart1_hz or HSI_HZ
 
     def _timer_hz(self) -> tuple[int, int]:
-        return self._cpu_hz(), self.clocks.bus_hz or HSI_HZ
+        return self.cpu_hz, self.clocks.bus_hz or HSI_HZ

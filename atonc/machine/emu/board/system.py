@@ -24,6 +24,7 @@ class Clock:
     def __init__(self) -> None:
         self.begun: Callable[[], int] = lambda: 0  # instructions of the slice that runs
         self.waited = 0  # cycles in which the CPU slept or polled
+        self.held = False  # a debugger looks: nobody waits for anything, and nothing moves
         self._passed = 0  # cycles, without those of the slice that runs
         self._order = 0
         self._queue: list[tuple[int, int, Action]] = []
@@ -50,6 +51,8 @@ class Clock:
 
     def advance(self, until: int) -> None:
         """The CPU waits until then; what is due by then happens."""
+        if self.held:
+            return
         ahead = max(0, until - self.now)
         self._passed += ahead
         self.waited += ahead
