@@ -18,6 +18,7 @@ from atonc.compiler.select import rules as mapping
 from atonc.delivery.application.types import AppOptions
 from atonc.delivery.recordings import store
 from atonc.delivery.reloc.options import RelocOptions
+from atonc.delivery.texts import selftest_text
 from atonc.doors.cli import cli
 from atonc.doors.verbs.parser import HELP_ALL, ST_ONLY, default_text
 from atonc.doors.verbs.stedgeai import COMMON, GENERATE, OPS, VALIDATE, Foreign
@@ -59,7 +60,15 @@ def pages() -> dict[str, str]:
         "../images/wings.svg": wings.drawing(),
         "../glossary.md": HEAD + "\n".join(about_text.term_page()) + "\n",
         "../silicon.md": HEAD + "\n".join(_silicon()) + "\n",
+        "../selftest.md": _selftest(),
     }
+
+
+def _selftest() -> str:
+    """The page as it is, with the table of findings between its marks."""
+    first, last = "<!-- findings -->", "<!-- end of findings -->"
+    before, _, rest = (FOLDER.parent / "selftest.md").read_text().partition(first)
+    return "\n".join([before + first, *selftest_text.page_table(), last + rest.partition(last)[2]])
 
 
 def _ops() -> Iterator[str]:

@@ -4,5 +4,5 @@ or on a real one, with recordings of boards.
 
 May import: machine, compiler, insight.
 Rooms, from the ground up: boards, firmware, generate, reloc, application, layouts, wire, probes, deploy, doctor,
-trials, recordings, texts.
+trials, recordings, trying, texts.
 """

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.emu.board import VirtualBoard, read_firmware
+from atonc.machine.emu.board.chip import ChipSetup
 
 
 def main() -> int:
     try:
-        board = VirtualBoard(read_firmware(Path(sys.argv[1])))
+        board = VirtualBoard(read_firmware(Path(sys.argv[1])), chip=ChipSetup())  # as after reset: nothing is on
         board.run()
     except AtoncError as error:
         print(error, file=sys.stderr)

@@ -10,6 +10,7 @@ import numpy as np
 
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.emu.board import VirtualBoard, read_firmware
+from atonc.machine.emu.board.chip import mapped
 
 NETWORKS = 2
 
@@ -17,7 +18,8 @@ NETWORKS = 2
 def main() -> int:
     build = Path(sys.argv[1])
     try:
-        board = VirtualBoard(read_firmware(build / "firmware.elf"))
+        loaded = mapped("XSPI2")  # a chip whose first-stage loader has mapped the flash
+        board = VirtualBoard(read_firmware(build / "firmware.elf"), chip=loaded)
         start = json.loads((build / "networks" / "app.json").read_text())["flash_start"]
         image = np.fromfile(build / "networks" / "app_flash.bin", np.uint8)
         board.poke(start, image)

@@ -11,7 +11,7 @@ import pytest
 from atonc.machine.emu.board import VirtualBoard, core, read_firmware
 from atonc.machine.emu.board.peripherals import Terminal, Usart
 from atonc.machine.emu.board.system import Clock
-from tests.board.programs import build, needs_compiler
+from tests.board.programs import build, busy_host, needs_compiler
 
 pytestmark = needs_compiler
 CPU_HZ = 600_000_000
@@ -98,6 +98,12 @@ def test_how_many_instructions_run_at_a_time_does_not_count(elf: Path, monkeypat
         monkeypatch.setattr(core, "_LONGEST", slices)
         found.add(measured(elf, SlowWire(5)))
     assert len(found) == 1, found
+
+
+def test_a_busy_host_does_not_count(elf: Path) -> None:
+    alone = measured(elf, SlowWire(5))
+    with busy_host():
+        assert {measured(elf, SlowWire(5)) for _ in range(3)} == {alone}
 
 
 def test_what_is_counted_is_what_was_executed(tmp_path: Path) -> None:

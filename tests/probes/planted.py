@@ -5,23 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 from atonc.machine.base.errors import InputError
+from atonc.machine.emu import npu
 from atonc.machine.emu.board.npu import Execute
 from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.emu.npu import run_epoch
+from atonc.machine.hw import stream
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.fields import UnitConfig, changed
 from atonc.machine.hw.machine import SPEEDS, Machine, stm32n6
+from atonc.machine.hw.units import arith, convacc
 from atonc.machine.hw.units.arith import ArithConfig
 from atonc.machine.hw.units.convacc import ConvaccConfig
 from atonc.machine.hw.units.stream_engine import StrengConfig
+from atonc.machine.hw.wide_sums import wrapped
 from tests.probes.virtual import Chip
 
 _FLASH = range(0x7000_0000, 0x8000_0000)
 _CPU_RAM, _NPU_RAM = range(0x3400_0000, 0x3420_0000), range(0x3420_0000, 0x343C_0000)
+_SCRATCH = range(0x3435_0000, 0x343C_0000)  # where probes write what they read later
 _SPARE = 0x3440_0000  # the video encoder's RAM: nobody uses it here
 
 
@@ -103,6 +109,49 @@ def _interleaved_by_64(epoch: Epoch) -> bool:
     return not _convolutions(epoch) and len(writers) == 2 and writers[1] - writers[0] == 64
 
 
+def _five_writers(epoch: Epoch) -> bool:
+    return not _convolutions(epoch) and len(epoch.writers()) == 5
+
+
+def _two_pairs(epoch: Epoch) -> bool:
+    """Four rasters of which two begin far from the others."""
+    starts = sorted(engine.address for engine in epoch.writers().values() if not engine.raw)
+    return len(starts) == 4 and starts[2] - starts[1] > 64
+
+
+def _frames_behind_pool(epoch: Epoch) -> bool:
+    apart = any(engine.frames > 1 and engine.frame_offset > engine.frame_bytes for engine in epoch.writers().values())
+    return bool(epoch.of_kind("POOL")) and apart
+
+
+def _whole_by_two(epoch: Epoch) -> bool:
+    """Features of 16 bits in memory, with stride 2."""
+    sources = {link.source: link.destination for link in epoch.links if link.port == 0}
+    units = (epoch.units.get(sources.get(name, "")) for name, engine in epoch.readers().items() if engine.size1 == 8)
+    return any(isinstance(unit, ConvaccConfig) and unit.simd == 2 and unit.stride_x == 2 for unit in units)
+
+
+def wrapping_sums(epoch: Epoch, memory: AddressSpace) -> None:
+    """A chip whose CONVACC has 24 bits for a sum, and wraps."""
+
+    def finish(config: ConvaccConfig, total: Any) -> Any:
+        return usual(config, wrapped(total))
+
+    usual = convacc.finish
+    with patch.object(npu, "_require_24_bits", lambda where, total: None), patch.object(convacc, "finish", finish):
+        run_epoch(epoch, memory)
+
+
+def _narrow_sums(epoch: Epoch, memory: AddressSpace) -> None:
+    """An ARITH that has 32 bits for a sum, and wraps."""
+
+    def finish(total: Any, *more: Any) -> Any:
+        return stream.finish(total.astype(np.int32).astype(np.int64), *more)
+
+    with patch.object(arith, "finish", finish):
+        run_epoch(epoch, memory)
+
+
 def high_nibble_first(epoch: Epoch, memory: AddressSpace) -> None:
     """A chip that reads values of four bits, the upper half of each byte first, sign extended."""
     units: dict[str, UnitConfig] = {}
@@ -132,6 +181,12 @@ BEHAVIOURS: dict[str, Execute] = {
     "kernels in the NPU's RAM": _wrong(_kernels_in(_NPU_RAM)),
     "readers on one interface": _wrong(_readers_on_first),
     "writers 64 bytes apart": _wrong(_interleaved_by_64),
+    "five writers": _wrong(_five_writers),
+    "two pairs of writers": _wrong(_two_pairs),
+    "frames behind a POOL": _wrong(_frames_behind_pool),
+    "whole features by two": _wrong(_whole_by_two),
+    "kernels that were written": _wrong(_kernels_in(_SCRATCH)),
+    "sums of 32 bits": _narrow_sums,
 }
 
 
@@ -148,6 +203,7 @@ CONSTANTS = {
     "frame_turn": 20.0,
     "read_beat": 1.4,
     "interface_beat": 1.3,
+    "write_beat": 1.5,
     "hyperram_mb_per_s": 250.0,
 }
 AS_EMULATED = "as emulated"

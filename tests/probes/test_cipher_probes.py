@@ -81,7 +81,7 @@ CHIPS: dict[str, tuple[Toy, dict[str, str]]] = {
 @pytest.fixture(scope="module")
 def elf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     built = list(build_all(CIPHERS, board(DEFAULT_BOARD)))
-    return firmware(tmp_path_factory.mktemp("cipher"), built, flags="")
+    return firmware(tmp_path_factory.mktemp("cipher"), built)
 
 
 @needs_compiler
@@ -89,7 +89,7 @@ def elf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", CHIPS)
 def test_a_chip_says_what_its_cipher_does(name: str, elf: Path) -> None:
     toy, expected = CHIPS[name]
-    lines = log_of(elf, Chip(toy_chip(toy)))
+    lines = log_of(elf, Chip(toy_chip(toy), emulated=False))
     answers = answers_in(lines)
     assert answers["control-cipher-off"]["verdict"] == "pass"
     assert {probe: answers[probe]["verdict"] for probe in expected} == expected

@@ -162,6 +162,38 @@ def test_writers_that_disturb_each_other_stay_apart(hour: Hour) -> None:
     assert found.cost.cycles > before.cost.cycles
 
 
+@pytest.mark.parametrize(
+    ("what", "feature", "argument"),
+    [
+        ("five writers", Feature("interleaved writers of a buffer", "", "5"), "S10"),
+        ("two pairs of writers", Feature("interleaved writers of a buffer", "", "2 2"), "S10"),
+        ("frames behind a POOL", Feature("STRENG frame after frame", "write raster from POOL", "gaps"), "S4"),
+        ("whole features by two", Feature("STRENG reads features", "simd2", "16 bits"), "S9"),
+    ],
+)
+def test_what_an_argument_allowed_falls_with_its_probe(what: str, feature: Feature, argument: str, hour: Hour) -> None:
+    good, bad = hour.trust(AS_EMULATED), hour.trust(what)
+    assert good.grade(feature).grade == Grade.SEEN and good.allows(good.grade(feature))
+    assert bad.grade(feature).grade == Grade.UNSEEN and bad.board.distrusted == {argument}
+
+
+def test_two_pairs_of_writers_that_fail_are_not_set(hour: Hour) -> None:
+    """The pairs rested on S10, and so did runs of more than 128 bytes."""
+    pair, long = (
+        Feature("interleaved writers of a buffer", "", "2 2"),
+        Feature("shorter run of interleaved writers", "", 200),
+    )
+    trust = hour.trust("two pairs of writers")
+    assert not trust.allows(trust.grade(pair)) and not trust.allows(trust.grade(long))
+
+
+@pytest.mark.parametrize("what", ["kernels that were written", "sums of 32 bits"])
+def test_what_is_no_fault_of_a_configuration_refuses_none(what: str, hour: Hour) -> None:
+    """Configurations are those of probes that pass: the log says what came, and nothing is refused in silence."""
+    board = hour.trust(what).board
+    assert not board.refuted and not board.distrusted
+
+
 def test_a_shift_that_is_cut_is_refused_and_no_other(hour: Hour) -> None:
     shifts = [Feature("ARITH SHIFT RES", "AFFINE dual X2 Y2 O1", shift) for shift in (22, 24)]
     grades = {what: [hour.trust(what).grade(one).grade for one in shifts] for what in (AS_EMULATED, "long shifts")}

@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from atonc.compiler.place import board
-from atonc.delivery.probes import with_controls
+from atonc.delivery.probes import PROBES, with_controls
 from atonc.delivery.probes.build import DEFAULT_BOARD, build_all
+from atonc.delivery.probes.log import parse_log, settle
+from atonc.delivery.probes.sums import BEYOND
+from atonc.machine.hw.wide_sums import WRAPPED
 from tests.board.programs import needs_compiler
-from tests.probes.planted import BEHAVIOURS, high_nibble_first
+from tests.probes.planted import BEHAVIOURS, high_nibble_first, wrapping_sums
 from tests.probes.virtual import Chip, answers_in, firmware, log_of
 
 needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
@@ -29,6 +32,9 @@ FOUND = {  # what differs -> the answers that say so
             "control-conv-3x3",
             "conv-3x3-alone-28",
             "conv-3x3-kernels-npu-ram",
+            "conv-1x1-whole-features",
+            "conv-3x3-stride-2-whole-features",
+            "conv-3x3-written-kernels",
             "conv-3x3-stride-1-pads-0001",
             "conv-3x3-stride-1-pads-0010",
             "conv-3x3-stride-2-pads-0110",
@@ -40,6 +46,12 @@ FOUND = {  # what differs -> the answers that say so
     ),
     "readers on one interface": {"engines-readers-together-short": "wrong", "engines-readers-together": "wrong"},
     "writers 64 bytes apart": {"writers-interleaved-64": "wrong"},
+    "five writers": {"writers-five-interleaved-8": "wrong", "writers-five-interleaved-rate": "wrong"},
+    "two pairs of writers": {"writers-two-pairs": "wrong"},
+    "frames behind a POOL": {"writer-frames-behind-pool": "wrong"},
+    "whole features by two": {"conv-3x3-stride-2-whole-features": "wrong"},
+    "kernels that were written": {"conv-3x3-written-kernels": "wrong"},
+    "sums of 32 bits": {"affine-sums-beyond-31-bits": "wrong"},
 }
 
 
@@ -56,8 +68,18 @@ def test_a_chip_that_differs_is_told(what: str, log_by: Callable[[str], tuple[st
 @needs_make
 def test_a_chip_that_reads_four_bits_says_how(tmp_path: Path) -> None:
     names = ("narrow-copy-signed", "narrow-conv-1x1-flash", "flash-4096-values-of-4-bits", "narrow-deep-1x1")
-    elf = firmware(tmp_path, list(build_all(with_controls(names), board(DEFAULT_BOARD))), flags="")
-    answers = answers_in(log_of(elf, Chip(high_nibble_first)))
+    elf = firmware(tmp_path, list(build_all(with_controls(names), board(DEFAULT_BOARD))))
+    answers = answers_in(log_of(elf, Chip(high_nibble_first, emulated=False)))
     assert {answers[name]["verdict"] for name in names} == {"pass"}
     assert {answers[name]["why"] for name in names} == {"high_first_sign_extended"}
     assert len(answers["narrow-copy-signed"]["got"]) == 64
+
+
+@needs_compiler
+@needs_make
+def test_a_chip_that_wraps_sums_says_so(tmp_path: Path) -> None:
+    elf = firmware(tmp_path, list(build_all(with_controls((BEYOND,)), board(DEFAULT_BOARD))), flags="")
+    lines = log_of(elf, Chip(wrapping_sums))
+    assert answers_in(lines)[BEYOND]["why"] == WRAPPED
+    found = settle(parse_log("\n".join(lines)), PROBES).evidence
+    assert found.wide_sums == WRAPPED and not found.refuted

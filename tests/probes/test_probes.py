@@ -36,7 +36,7 @@ def test_every_probe_is_answered_on_the_emulated_chip(all_probes: Path) -> None:
         probe.name for probe in PROBES if probe.name not in unknown
     }
     assert lines[0].startswith(f"ATONC-PROBE 1 begin board={DEFAULT_BOARD} version={__version__} probes={len(PROBES)} ")
-    assert "cpu_hz=800000000 npu_hz=1000000000 ram_hz=900000000 *" in lines[0]
+    assert "cpu_hz=800000000 npu_hz=1000000000 ram_hz=900000000 clocks=board " in lines[0]
     assert lines[-1].startswith(f"ATONC-PROBE 1 end answered={len(PROBES)} *")
     assert all(int(answer["cycles"]) > 1000 for answer in answers.values() if answer["verdict"] == "pass")
 

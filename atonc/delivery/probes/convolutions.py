@@ -11,13 +11,13 @@ from itertools import product
 import numpy as np
 
 from atonc.compiler.ir import Array
-from atonc.compiler.lower.conv.chains import FeatureMode, unit_config
+from atonc.compiler.lower.conv.chains import ChainLink, FeatureMode, unit_config
 from atonc.compiler.lower.conv.engines import feature_engine, kernel_engine
 from atonc.compiler.lower.conv.kernel_parts import Part
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.streams import Area, Frames, contiguous
 from atonc.compiler.plan.types import Buffer, EpochPlan
-from atonc.delivery.probes.bench import INPUT, OUTPUT, Answer, Probe, ProbeBuilder, ProbeEpochs, same_codes, to_codes
+from atonc.delivery.probes.bench import INPUT, OUTPUT, Answer, Probe, ProbeBuilder, ProbeEpochs, to_codes
 from atonc.delivery.probes.build import CPU_RAM, FLASH, HYPERRAM, emulated
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
@@ -27,6 +27,7 @@ from atonc.machine.hw.units.convacc import ConvaccConfig
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
 PLAIN = FeatureMode(simd=2, offset=5)  # 16-bit features with a zero point, as most published 3x3 convolutions have them
+WHOLE = FeatureMode(simd=2, offset=1)  # features of 16 bits in memory
 DEEP = FeatureMode(simd=1, deep=True)
 PACKED = FeatureMode(simd=1, deep=True, packed_frame=True)
 CUT = 4  # bits off the sums, so that those of 96 channels fit 16 bits
@@ -110,23 +111,31 @@ def convolutions(conv: Conv, lanes: int = 1, memory: str = "") -> ProbeEpochs:
     return bench.add(b).done()
 
 
-def _written_kernels(channels: int, kernels: int) -> ProbeEpochs:
-    """A deep 1x1 convolution whose kernels an engine wrote into RAM in the epoch before, as a product of two
-    activations has them. Both come from the input, the kernels a quarter as large so that the sums fit."""
-    height, width = 6, 6
-    features, size = height * width * channels, channels * kernels
-    bench = ProbeBuilder(features + size, height * width * kernels)
-    packed = bench.scratch(size)
-    reader, writer = contiguous(size, offset=features), contiguous(size, write=True)
-    bench.chain("kernels", reader, writer, same_codes(2), target=packed)
-    part = Part(Area.whole(height, width, channels), np.zeros((kernels, 1, 1, channels), np.int16), NO_PADS, 1)
-    config = changed(unit_config(part, PACKED, channels, kernels), out_shift=CUT)
-    b = bench.epoch("convolution")
-    kernel_reader = b.read(packed, kernel_engine(size, PACKED))
-    sums = b.unit(config, b.read(INPUT, feature_engine(part.area, Frames(), PACKED)), kernel_reader)
-    b.write(b.unit(to_codes(SHIFT, config.out_elements), sums), OUTPUT, contiguous(config.out_elements, write=True))
+def _chained(conv: Conv) -> ProbeEpochs:
+    """Two units, each with half of the channels; the second one adds to the sums of the first."""
+    half = conv.channels // 2
+    bench = ProbeBuilder(conv.feature_bytes, conv.results)
+    weights = conv.weights(bench)
+    stream = b"".join(weights[..., first : first + half].tobytes() for first in (0, half))
+    b = bench.epoch("chain")
+    kernels = b.read(bench.constant(stream), kernel_engine(len(stream), conv.mode))
+    sums: str | None = None
+    for unit in (0, 1):
+        part = Part(conv.area().channels_from(unit * half, half), weights[..., :half], conv.pads, conv.stride)
+        config = unit_config(part, conv.mode, half, conv.kernels, ChainLink(unit, 2))
+        config = changed(config, out_shift=WHOLE_CUT) if unit else config
+        features = b.read(INPUT, feature_engine(part.area, Frames(), conv.mode))
+        sums = b.unit(config, features, kernels, sums)
+    assert sums is not None
+    codes = b.unit(to_codes(WHOLE_SHIFT, conv.results), sums)
+    b.write(codes, OUTPUT, contiguous(conv.results, write=True))
     return bench.add(b).done()
 
+
+_KNOWN_WHOLE = (
+    "published units of this mode get bytes that their reader extends; readers of 16-bit numbers stand in front of "
+    "16-bit kernels"
+)
 
 CONVOLUTIONS = (
     Probe(
@@ -176,10 +185,33 @@ CONVOLUTIONS = (
     Probe(
         "conv-3x3-whole-features",
         "a 3x3 convolution of 16-bit numbers in memory with 8-bit kernels",
-        "published units of this mode get bytes that their reader extends; readers of 16-bit numbers stand in front of "
-        "16-bit kernels",
-        partial(convolutions, Conv(12, 12, 4, 4, 3, ONE, FeatureMode(simd=2, offset=1), whole=True)),
+        _KNOWN_WHOLE,
+        partial(convolutions, Conv(12, 12, 4, 4, 3, ONE, WHOLE, whole=True)),
         "control-conv-3x3",
+        argument="S9",
+    ),
+    Probe(
+        "conv-1x1-whole-features",
+        "a 1x1 convolution of 16-bit numbers in memory with 8-bit kernels",
+        _KNOWN_WHOLE,
+        partial(convolutions, Conv(12, 12, 8, 8, 1, NO_PADS, WHOLE, whole=True)),
+        "control-conv-3x3",
+        argument="S9",
+    ),
+    Probe(
+        "conv-3x3-stride-2-whole-features",
+        "a 3x3 convolution of stride 2 of 16-bit numbers in memory with 8-bit kernels",
+        _KNOWN_WHOLE,
+        partial(convolutions, Conv(12, 12, 4, 4, 3, (0, 0, 1, 1), WHOLE, stride=2, whole=True)),
+        "control-conv-3x3",
+        argument="S9",
+    ),
+    Probe(
+        "conv-3x3-chain-whole-features",
+        "the same of stride 1 by two units in a chain, each with half of the channels",
+        _KNOWN_WHOLE,
+        partial(_chained, Conv(12, 12, 16, 4, 3, ONE, WHOLE, whole=True)),
+        "conv-3x3-whole-features",
         argument="S9",
     ),
     Probe(
@@ -201,13 +233,6 @@ CONVOLUTIONS = (
         "a deep 1x1 convolution of 96 channels, the frame in a row (FBYTES = 3)",
         "published with 32 to 128 channels",
         partial(convolutions, Conv(6, 6, 96, 8, 1, NO_PADS, PACKED)),
-    ),
-    Probe(
-        "deep-1x1-written-kernels",
-        "the same with kernels that an engine wrote into RAM in the epoch before (--schedule-with attention)",
-        "published kernels are constants; 3 units of one program read them from RAM",
-        partial(_written_kernels, 96, 8),
-        "control-deep-1x1",
     ),
     Probe(
         "deep-1x1-alone",
@@ -421,7 +446,7 @@ PRODUCTS_A_CYCLE = (
 # the same left aligned, so that values are 16 times as large; zero extended; one value of each byte; or SIZE0 without
 # effect, whole bytes. An answer that is none of them is shown in bytes.
 
-_BITS = 4
+BITS = 4
 _COUNT = 32  # values of the copy that shows how they are read
 _SHORT, _LONG = 4096, 16384  # values of the copies that show how fast
 KERNELS_READ = ("narrow-conv-1x1", "narrow-conv-1x1-flash")  # both must agree before the compiler makes such programs
@@ -432,14 +457,14 @@ LOW_FIRST = {"low_first_sign_extended": True, "high_first_sign_extended": False}
 
 Step = Callable[[Array], Array]
 _ORDERS: dict[str, Step] = {  # of the halves of bytes
-    "low_first": lambda data: np.stack([data & 15, data >> _BITS], axis=-1).reshape(-1),
-    "high_first": lambda data: np.stack([data >> _BITS, data & 15], axis=-1).reshape(-1),
+    "low_first": lambda data: np.stack([data & 15, data >> BITS], axis=-1).reshape(-1),
+    "high_first": lambda data: np.stack([data >> BITS, data & 15], axis=-1).reshape(-1),
     "low_of_each_byte": lambda data: data & 15,
-    "high_of_each_byte": lambda data: data >> _BITS,
+    "high_of_each_byte": lambda data: data >> BITS,
 }
 _VALUES: dict[str, Step] = {
     "sign_extended": lambda nibbles: ((nibbles ^ 8) - np.uint8(8)).astype(np.uint8),
-    "left_aligned": lambda nibbles: (nibbles << _BITS).astype(np.uint8),
+    "left_aligned": lambda nibbles: (nibbles << BITS).astype(np.uint8),
     "zero_extended": lambda nibbles: nibbles,
 }
 
@@ -455,10 +480,10 @@ def unpacked(data: bytes, count: int) -> dict[str, bytes]:
     return found | {"whole_bytes": packed[:count].tobytes()}
 
 
-def _narrow(config: StrengConfig, elements: int, signed: int) -> StrengConfig:
+def _narrow_copy(config: StrengConfig, elements: int, signed: int) -> StrengConfig:
     """The engine with values of four bits instead of eight; a frame counts elements."""
     return changed(
-        config, size0=_BITS, align_right=signed, sign_extend=signed, fsize_low=elements & 0xFFFF,
+        config, size0=BITS, align_right=signed, sign_extend=signed, fsize_low=elements & 0xFFFF,
         fsize_high=elements >> 16,
     )  # fmt: skip
 
@@ -469,7 +494,7 @@ def _copy(count: int, signed: int, memory: str = "") -> ProbeEpochs:
     data = bench.stimulus.tobytes()
     source = bench.constant(data, memory) if memory else INPUT
     bench.chain(
-        "packed values", _narrow(contiguous(count), count, signed), contiguous(count, write=True), source=source
+        "packed values", _narrow_copy(contiguous(count), count, signed), contiguous(count, write=True), source=source
     )
     possible = unpacked(data, count).items()
     bench.answers = [Answer(name, found) for name, found in possible if count <= _SHORT or name in LOW_FIRST]
@@ -487,30 +512,36 @@ _FEW_POINTS = Conv(4, 4, 8, 8, 1, NO_PADS, FeatureMode(simd=1))
 _DEEP_POINTS = Conv(6, 6, 96, 8, 1, NO_PADS, PACKED)
 
 
+def narrow(whole: StrengConfig) -> StrengConfig:
+    """An engine for kernels with values of four bits: as many elements, three to a word in deep mode."""
+    sizes = {f"size{lane}": BITS for lane in range(3) if getattr(whole, f"size{lane}")}
+    packed = changed(whole, **sizes)
+    return packed if whole.size1 else changed(packed, align_right=1, sign_extend=1)
+
+
 def _narrow_convolution(conv: Conv, memory: str) -> ProbeEpochs:
     """Kernels of four bits; each answer is the same convolution on kernels of eight bits that hold what was read."""
     bench = ProbeBuilder(conv.feature_bytes, conv.results)
     size = conv.kernels * conv.channels
     stream = bench.codes(size).tobytes()  # twice what is needed, in case that one value is taken of each byte
     whole = kernel_engine(size, conv.mode)
-    packed = changed(whole, size0=_BITS, size1=_BITS if whole.size1 else 0, size2=_BITS if whole.size2 else 0)
-    packed = packed if conv.mode.deep else changed(packed, align_right=1, sign_extend=1)
+    packed = narrow(whole)
     b = bench.epoch("convolution")
     add_convolution(bench, b, conv, memory=memory, kernels=packed)
-    made = _with_kernels(bench.add(b).done(), stream)
-    eight = replace(made, plans=tuple(_read_by(plan, packed, whole) for plan in made.plans), homes={})
-    answers = [Answer(n, emulated(_with_kernels(eight, data))) for n, data in unpacked(stream, size).items()]
+    made = with_kernels(bench.add(b).done(), stream)
+    eight = replace(made, plans=tuple(read_by(plan, packed, whole) for plan in made.plans), homes={})
+    answers = [Answer(n, emulated(with_kernels(eight, data))) for n, data in unpacked(stream, size).items()]
     return replace(made, answers=tuple(answers))
 
 
-def _with_kernels(made: ProbeEpochs, data: bytes) -> ProbeEpochs:
+def with_kernels(made: ProbeEpochs, data: bytes) -> ProbeEpochs:
     def changed_buffer(buffer: Buffer) -> Buffer:
         return replace(buffer, data=data, size_bytes=len(data)) if buffer.data else buffer
 
     return replace(made, buffers=tuple(map(changed_buffer, made.buffers)))
 
 
-def _read_by(plan: EpochPlan, packed: StrengConfig, whole: StrengConfig) -> EpochPlan:
+def read_by(plan: EpochPlan, packed: StrengConfig, whole: StrengConfig) -> EpochPlan:
     engines = {n: replace(use, config=whole) if use.config == packed else use for n, use in plan.engines.items()}
     return replace(plan, engines=engines)
 

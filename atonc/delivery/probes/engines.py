@@ -3,18 +3,22 @@ interface (engines 0 to 4, 5 to 9) and a bank give to many of them; and the ciph
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from atonc.compiler.lower.units.pool import windows_unit
 from atonc.compiler.plan.streams import Area, Frames, contiguous, engine
 from atonc.delivery.probes.bench import INPUT, OUTPUT, Answer, Probe, ProbeBuilder, ProbeEpochs, same_codes
 from atonc.delivery.probes.build import CPU_RAM
-from atonc.machine.hw.fields import changed
+from atonc.machine.hw.fields import UnitConfig, changed
+from atonc.machine.hw.limits import UNITS
+from atonc.machine.hw.units.pool import PoolConfig
 from atonc.machine.hw.units.stream_engine import CIPHER, StrengConfig
 
 _PIXELS = 256
+_OF_FIVE = 3  # chains with an ARITH, beside two copies: a published set
 _SLICES = (16, 24, 32, 48, 64, 96, 128)  # bytes from one of two interleaved writers to the other
 
 
@@ -25,15 +29,24 @@ def _raster(channels: int = 16, offset: int = 0, repeat: int = 0) -> ProbeEpochs
     return bench.chain("raster", contiguous(_PIXELS * channels), writer, same_codes()).done()
 
 
-def _interleaved(slice_bytes: int, pixel_bytes: int, writers: int = 2, lines: int = 16, gap: int = 0) -> ProbeEpochs:
-    """Several writers of one epoch, each with its slice of every pixel; `gap`: bytes between them."""
-    part = lines * 16 * slice_bytes
-    bench = ProbeBuilder(part * writers, lines * 16 * pixel_bytes)
+def _interleaved(
+    slice_bytes: int, pixel_bytes: int, writers: int = 2, lines: int = 16, gap: int = 0, images: int = 1
+) -> ProbeEpochs:
+    """Several writers of one epoch, each with its slice of every pixel; `gap`: bytes between them. `images`: so many
+    sets of them, each with a tensor of its own."""
+    part, image = lines * 16 * slice_bytes, lines * 16 * pixel_bytes
+    bench = ProbeBuilder(part * writers * images, image * images)
     b = bench.epoch("interleaved writers")
-    for writer in range(writers):
-        target = Area(lines, 16, slice_bytes, 16 * pixel_bytes, pixel_bytes, writer * (slice_bytes + gap))
-        stream = b.read(INPUT, contiguous(part, offset=writer * part))
-        b.write(b.unit(same_codes(), stream), OUTPUT, engine(target, write=True))
+    for number in range(writers * images):
+        which, writer = divmod(number, writers)
+        offset = which * image + writer * (slice_bytes + gap)
+        stream = b.read(INPUT, contiguous(part, offset=number * part))
+        target = Area(lines, 16, slice_bytes, 16 * pixel_bytes, pixel_bytes, offset)
+        if number < (writers * images if writers * images <= UNITS["ARITH"] else _OF_FIVE):
+            b.write(b.unit(same_codes(), stream), OUTPUT, engine(target, write=True))
+        else:  # published copies into a raster have several frames: even pixels, then odd ones
+            every_other = replace(target, width=8, pixel=2 * pixel_bytes)
+            b.write(stream, OUTPUT, engine(every_other, Frames(2, pixel_bytes), write=True, looped=True))
     return bench.add(b).done()
 
 
@@ -60,6 +73,19 @@ def _window() -> ProbeEpochs:
     return bench.chain("window", source, contiguous(8 * 8 * 16, write=True)).done()
 
 
+def _packed_window() -> ProbeEpochs:
+    """Columns of one channel: pixels without gaps, lines with them."""
+    source = engine(Area(8, 8, 1, 64, 1, 24), Frames(2, 8 * 64), depth=1, looped=True)
+    return ProbeBuilder(16 * 64, 16 * 8).chain("columns", source, contiguous(16 * 8, write=True)).done()
+
+
+def _frames_written(unit: UnitConfig | None, step: int) -> ProbeEpochs:
+    """Two frames of 3x8 pixels of 4 bytes, the second `step` bytes behind the first, into pixels of 128 bytes."""
+    target = engine(Area(3, 8, 4, 8 * 128, 128), Frames(2, step), write=True, looped=True)
+    bench = ProbeBuilder(768 if isinstance(unit, PoolConfig) else 192, step + 3 * 8 * 128)
+    return bench.chain("frames", contiguous(bench.stimulus.size), target, unit).done()
+
+
 def _beside() -> ProbeEpochs:
     """The left half of every pixel, then from there the right half, in one buffer."""
     left, right = (Area(16, 16, 8, 16 * 32, 32, offset) for offset in (0, 16))
@@ -70,6 +96,20 @@ def _beside() -> ProbeEpochs:
     return bench.chain("right halves", source, target, source=OUTPUT).done()
 
 
+# what stands in front of the writer, and bytes from a frame to the next
+_WRITTEN = (
+    ("behind-arith", "an ARITH", same_codes(), 3 * 8 * 128),
+    ("behind-pool", "a POOL", windows_unit(6, 16, 4, 2, 2), 3 * 8 * 128),
+    ("copied", "a reader", None, 3 * 8 * 128),
+    ("copied-in-turns", "a reader", None, 96),
+)
+_FEW_LINES = 8
+# interleaved writers with runs of 8 bytes: how many, and the probe with few lines
+_RATES = (
+    ("two", 2, 16, "writers-interleaved"),
+    ("three", 3, _FEW_LINES, "writers-three-interleaved-8"),
+    ("five", 5, _FEW_LINES, "writers-five-interleaved-8"),
+)
 _ALONE = "published twice, else writers of one epoch have areas of their own; single writers fill pixels by slices"
 
 ENGINES = (
@@ -127,6 +167,39 @@ ENGINES = (
         "writers-interleaved",
         argument="S10",
     ),
+    Probe(
+        "writers-two-pairs",
+        "two pairs of interleaved writers in one epoch, each pair with a tensor of its own, runs of 16 bytes",
+        "published with one pair in an epoch",
+        partial(_interleaved, 16, 32, images=2),
+        "writers-interleaved",
+        argument="S10",
+    ),
+    *(
+        Probe(
+            f"writers-{words}-interleaved-{slice_bytes}",
+            f"{words} writers of one epoch, {slice_bytes} bytes of every {writers * slice_bytes}-byte pixel each",
+            "never published",
+            partial(_interleaved, slice_bytes, writers * slice_bytes, writers, _FEW_LINES),
+            "writers-interleaved",
+            argument="S10",
+        )
+        for words, writers, slice_bytes in (("three", 3, 8), ("five", 5, 8), ("five", 5, 16))
+    ),
+    *(
+        Probe(
+            f"writers-{words}-interleaved-rate",
+            f"{words} writers of one epoch, 8 bytes a pixel each, 16 lines more",
+            "no measured program depends on interleaved writers; the model has a byte a cycle for each of them",
+            partial(_interleaved, 8, writers * 8, writers, lines + 16),
+            baseline,
+            units=16 * 16 * 8 * writers,
+            baseline=baseline,
+            rate="bytes",
+            expects=writers,
+        )
+        for words, writers, lines, baseline in _RATES
+    ),
     *(
         Probe(
             f"writers-interleaved-{slice_bytes}",
@@ -167,6 +240,25 @@ ENGINES = (
         argument="S4",
     ),
     Probe(
+        "reader-columns-of-one-channel",
+        "a reader of some columns of one channel: a pixel step of 1, lines with gaps between them",
+        "published readers have pixels with gaps between them, and steps from 2 on",
+        _packed_window,
+        "control-raster",
+        argument="S4",
+    ),
+    *(
+        Probe(
+            f"writer-frames-{name}",
+            f"two frames of a raster behind {words}, {step} bytes apart where a frame has 96",
+            "published writers of several frames lie otherwise: their frames interleave, or come from other units",
+            partial(_frames_written, unit, step),
+            "control-raster",
+            argument="S4",
+        )
+        for name, words, unit, step in _WRITTEN
+    ),
+    Probe(
         "read-beside-write",
         "a reader and a writer of one epoch, each with half of every pixel of one buffer",
         "published readers and writers of one epoch share no memory, or the same bytes",
@@ -198,7 +290,7 @@ def copies(
     input_in: str = "",
 ) -> ProbeEpochs:
     """So many words from each source to its target: memories, or "" for the input and the output. `engines`: reader and
-    writer of each copy in turn."""
+    writer of each copy in turn. All data are one stream of numbers, of which a firmware keeps the longest only."""
     size = WORD * words
     bench = ProbeBuilder(size * sources.count(""), size * targets.count(""))
     if input_in:
@@ -206,9 +298,8 @@ def copies(
     b = bench.epoch("copies")
     read = written = 0
     for source, target in zip(sources, targets, strict=True):
-        data = bench.stimulus[:size].tobytes()
         found = b.read(
-            bench.constant(data, source) if source else INPUT,
+            bench.constant(bench.codes(size).tobytes(), source) if source else INPUT,
             contiguous(size, word_bytes=WORD, offset=0 if source else read),
         )
         b.write(
@@ -297,6 +388,46 @@ INTERFACES = (
         input_in=CPU_RAM,
     ),
 )
+
+# --------------------------------------------------- two and three copies: what sharing a bank or an interface costs
+
+# Two copies ask three quarters of what a bank or an interface gives: the cycle model has them at full speed, whatever
+# they share. Three ask more than all of it, so their cycles give a constant.
+_APART, _TOGETHER = ("", "npuRAM5", "npuRAM6"), ("", "", "")  # memories: each its own bank, or one for all
+_CROSSED = (0, 6, 5, 1, 2, 8)  # reader and writer of each copy: on both interfaces in turn
+_PARALLEL = (0, 5, 1, 6, 2, 7)  # all readers on the first interface, all writers on the second
+_TWO = (
+    # what is shared, sources, targets, engines
+    ("copies-apart", "with banks and interfaces of their own", _APART, _APART, _CROSSED),
+    ("readers-one-interface", "whose readers are on one interface", _APART, _APART, _PARALLEL),
+    ("readers-one-bank", "whose readers are in one bank", _TOGETHER, _APART, _CROSSED),
+    ("readers-one-bank-one-interface", "whose readers share bank and interface", _TOGETHER, _APART, _PARALLEL),
+    ("writers-one-bank", "whose writers are in one bank", _APART, _TOGETHER, _CROSSED),
+    ("writers-one-bank-one-interface", "whose writers share bank and interface", _APART, _TOGETHER, _PARALLEL),
+)
+_THREE = {"readers-one-interface": "interface_beat", "readers-one-bank": "read_beat", "writers-one-bank": "write_beat"}
+_ARBITRATED = "no measured program tells what engines cost each other"
+
+
+def _shared(number: str, count: int) -> Iterator[Probe]:
+    for name, what, sources, targets, engines in _TWO:
+        constant = _THREE.get(name, "") if count > 2 else ""
+        if count > 2 and not constant:
+            continue
+        how = (sources[:count], targets[:count], engines[: 2 * count])
+        short, long = (partial(copies, words, *how) for words in (_SHORT, _LONG))
+        title, first = f"{number}-{name}", f"two-{_TWO[0][0]}"
+        control = "control-raster" if title == first else first
+        yield Probe(f"{title}-short", f"{number} short copies {what}", _ARBITRATED, short, control)
+        found = Probe(title, f"{number} copies {what}", _ARBITRATED, long, control, baseline=f"{title}-short")
+        size = count * WORD * (_LONG - _SHORT)
+        if constant:
+            yield replace(found, measures=constant, units=size / BEAT)
+        else:
+            yield replace(found, rate="bytes", units=size, expects=count * WORD)
+
+
+ARBITRATION = (*_shared("two", 2), *_shared("three", 3))
 
 # -------------------------------------------------------------------------------------------------------- the cipher
 # Does an engine read back what another enciphered, and does the cipher change anything at all? It is not public, so

@@ -1,6 +1,7 @@
-"""The log of the probe firmware as it came over the board's UART, what it settles, and the evidence file made of it.
+"""The log of the probe firmware as it came from the board's RAM or UART, what it settles, and the evidence file of it.
 
-    ATONC-PROBE 1 begin board=<board> version=<v> probes=<count> cpu_hz=.. npu_hz=.. ram_hz=.. *<crc>
+    ATONC-PROBE 1 begin board=<board> version=<v> probes=<count> cpu_hz=.. npu_hz=.. ram_hz=.. clocks=.. external=..
+        fuses=untouched *<crc>
     ATONC-PROBE 1 <name> <verdict> cycles=.. runs=.. first=.. got=.. want=.. why=.. *<crc>
     ATONC-PROBE 1 end answered=<count> *<crc>
 
@@ -21,13 +22,14 @@ from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from atonc.delivery.probes import convolutions
+from atonc.delivery.probes import convolutions, sums
 from atonc.delivery.probes.bench import Probe
 from atonc.delivery.probes.build import bound, c_name
 from atonc.machine.base.about import __version__
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.hw import wide_sums
 from atonc.machine.hw.board import find_board
 from atonc.machine.hw.four_bits import FourBits
 from atonc.machine.hw.machine import SPEEDS, Machine, implausible
@@ -40,13 +42,16 @@ from atonc.machine.hw.safety.view import EpochView, SafetyContext
 
 PASS, WRONG, HANG, SKIPPED = VERDICTS = ("pass", "wrong", "hang", "skipped")
 LOG_FORMAT = 1
-_MARK, _BEGIN, _END = "ATONC-PROBE", "begin", "end"
+BOARD_CLOCKS, SLOW, EMULATOR = "board", "slow", "emulator"  # values of the first line
+MARK, BEGIN, END = "ATONC-PROBE", "begin", "end"
+SELF_TEST = "ATONC-SELFTEST"  # begins lines of the self-test
+_LONGEST_FINDING = 512
 MAX_BYTES = 1 << 22
 _LONGEST = 400  # characters of a line of ours
 _MOST_ANSWERS = 4096
 _MOST_DAMAGED = 10  # whose numbers are kept
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]{0,32}[ -/]?[@-~]|[@-Z\\-_])")
-_LINE = re.compile(rf"{_MARK} (\d{{1,4}}) ([a-z0-9][a-z0-9-]{{0,63}})((?: [!-~]+)*) \*([0-9A-F]{{4}})")
+_LINE = re.compile(rf"{MARK} (\d{{1,4}}) ([a-z0-9][a-z0-9-]{{0,63}})((?: [!-~]+)*) \*([0-9A-F]{{4}})")
 _NUMBERS = {"cycles": 1 << 40, "runs": 1 << 20, "first": 1 << 32}  # at most
 _BYTES = re.compile(r"[0-9A-Fa-f]{1,64}")
 _WORD = re.compile(r"[\w.+-]{1,64}", re.ASCII)
@@ -83,6 +88,9 @@ class Head:
     cpu_hz: int  # 0: the firmware could not tell
     npu_hz: int
     ram_hz: int
+    clocks: str = ""  # whose they are, or why they are not the board's
+    external: str = ""  # SLOW: the firmware itself has mapped flash and external RAM, below the board's speed
+    emulated: bool = False  # an emulator answered: nothing follows about silicon
 
 
 @dataclass(frozen=True)
@@ -114,9 +122,9 @@ def parse_log(text: str, where: str = "the log") -> ProbeLog:
     reading = _Reading(where)
     marked = 0
     for number, line in enumerate(re.split(r"\r\n|\r|\n", _ANSI.sub("", text)), 1):
-        for part in line.split(_MARK)[1:]:  # a lost line end puts two of ours into one
+        for part in line.split(MARK)[1:]:  # a lost line end puts two of ours into one
             marked += 1
-            _take(reading, number, (_MARK + part[: _LONGEST + 1]).rstrip())
+            _take(reading, number, (MARK + part[: _LONGEST + 1]).rstrip())
     if reading.head is None:
         raise _headless(where, marked)
     said = reading.answered
@@ -145,18 +153,38 @@ def signed(text: str) -> str:
     return f"{text} *{checksum(text)}"
 
 
+def told_in(line: str) -> tuple[str, str] | None:
+    """Which probe (or `begin`, `end`) a whole line of the firmware is about, and the first word of what it says; None
+    where the line is damaged or none of the firmware's."""
+    match = _LINE.fullmatch(line) if len(line) <= _LONGEST else None
+    if match is None:
+        found = finding_in(line)
+        return None if found is None else (SELF_TEST, found)
+    if int(match[1]) != LOG_FORMAT or checksum(line[: match.end(3)]) != match[4]:
+        return None
+    return match[2], (match[3].split() or [""])[0]
+
+
+def finding_in(line: str) -> str | None:
+    """What a whole line of the self-test says; None where it is damaged or another one."""
+    body, mark, digits = line.rpartition(" *")
+    head = f"{SELF_TEST} {LOG_FORMAT} "
+    usable = len(line) <= _LONGEST_FINDING and line.isascii() and line.isprintable() and body.startswith(head)
+    return body.removeprefix(head) if usable and mark and checksum(body) == digits else None
+
+
 def _headless(where: str, marked: int) -> InputError:
     if marked:
         return InputError(
             "the first line of the firmware is missing or damaged: nobody knows which board answered",
             where=where,
-            rule=f"a log begins with `{_MARK} {LOG_FORMAT} {_BEGIN} board=...`",
+            rule=f"a log begins with `{MARK} {LOG_FORMAT} {BEGIN} board=...`",
             remedy="open the terminal first (115200 baud, 8N1), then reset the board",
         )
     return InputError(
         "no line of the probe firmware is in it",
         where=where,
-        rule=f"its lines begin with `{_MARK}`",
+        rule=f"its lines begin with `{MARK}`",
         remedy="save what the board's virtual COM port prints at 115200 baud, 8N1 (docs/first_hour.md)",
     )
 
@@ -178,9 +206,9 @@ def _take(reading: _Reading, number: int, line: str) -> None:
         )
     name, words = match[2], match[3].split()
     try:
-        if name == _BEGIN:
+        if name == BEGIN:
             _begin(reading, number, dict(_pairs(words)))
-        elif name == _END:
+        elif name == END:
             reading.answered = _count(dict(_pairs(words))["answered"], _MOST_ANSWERS)
         else:
             _keep(reading, _read_reply(number, name, words))
@@ -189,8 +217,13 @@ def _take(reading: _Reading, number: int, line: str) -> None:
 
 
 def _begin(reading: _Reading, number: int, said: Mapping[str, str]) -> None:
-    clocks = [_count(said[name], _FASTEST_HZ) for name in ("cpu_hz", "npu_hz", "ram_hz")]
-    head = Head(_word(said["board"]), _word(said["version"]), _count(said["probes"], _MOST_ANSWERS), *clocks)
+    cpu, npu, ram = (_count(said[name], _FASTEST_HZ) for name in ("cpu_hz", "npu_hz", "ram_hz"))
+    clocks, external = (_word(said[name]) if name in said else "" for name in ("clocks", "external"))
+    count, emulated = _count(said["probes"], _MOST_ANSWERS), said.get("on") == EMULATOR
+    head = Head(
+        _word(said["board"]), _word(said["version"]), count, cpu, npu, ram, clocks=clocks, external=external,
+        emulated=emulated,
+    )  # fmt: skip
     if reading.head not in (None, head):
         raise InputError(
             f"begins anew in line {number} with another board, firmware or clock",
@@ -343,6 +376,7 @@ def _evidence(outcomes: Iterable[Outcome], bench: _Bench) -> BoardEvidence:
         frozenset(supported) - distrusted,
         find_board(bench.log.head.board).name,
         four_bits,
+        _wide_sums(bench),
     )
 
 
@@ -365,7 +399,8 @@ def _outcome(probe: Probe, bench: _Bench) -> Outcome:
         return found
     shown = bench.shown[probe.name]
     if bench.failed(probe):
-        refuted = frozenset() if probe.is_control else _blamed(shown, bench.working())
+        blamed = not probe.is_control and probe.of_configuration
+        refuted = _blamed(shown, bench.working()) if blamed else frozenset()
         return _kernels_settled(replace(found, refuted=refuted, distrusted=_arguments(probe, refuted)))
     passed = replace(found, confirmed=unpublished(shown), supported=_asks_about(probe))
     return _measured(_kernels_settled(passed), bench)
@@ -396,6 +431,13 @@ def _four_bits(bench: _Bench) -> FourBits | None:
     deep = bench.probes.get(convolutions.KERNELS_DEEP)
     reads_deep = deep is not None and bench.passed(deep) and bench.log.replies[deep.name].why in said
     return FourBits(convolutions.LOW_FIRST[said.pop()], reads_deep, confirmed=True)
+
+
+def _wide_sums(bench: _Bench) -> str:
+    """What a CONVACC makes of sums beyond 24 bits; empty where the board does not say."""
+    probe = bench.probes.get(sums.BEYOND)
+    said = bench.log.replies[probe.name].why if probe is not None and bench.passed(probe) else ""
+    return said if said in wide_sums.ANSWERS else ""
 
 
 def _blamed(shown: frozenset[Feature], working: frozenset[Feature]) -> frozenset[Feature]:
@@ -451,6 +493,8 @@ def _other_clocks(constant: str, bench: _Bench) -> str:
     ratios = [hz / (mhz * 1e6) for hz, mhz in pairs]
     if constant in SPEEDS:
         ratios.append(1.0)
+        if head.external == SLOW:
+            return "the firmware has mapped flash and external RAM itself, far below the board's speed"
     if 0 < max(ratios) <= min(ratios) * _SAME_CLOCK:
         return ""
     found = "/".join(f"{hz / 1e6:g}" for hz, _ in pairs)
@@ -491,6 +535,7 @@ def document(settled: Settled) -> dict[str, Any]:
         "atonc": __version__,
         "firmware": head.version,
         "clocks_hz": {"cpu": head.cpu_hz, "npu": head.npu_hz, "npu_ram": head.ram_hz},
+        **({"emulated": True} if head.emulated else {}),
         "complete": settled.log.complete and not settled.log.lost,
         "damaged_lines": settled.log.damaged,
         "answers": [reply.as_dict() for reply in settled.log.replies.values()],

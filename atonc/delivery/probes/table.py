@@ -22,21 +22,23 @@ from atonc.machine.hw.limits import NPU_CACHE_LINE
 
 
 class _Bytes:
-    """Arrays of bytes, each stored once: what is the beginning of another one shares it."""
+    """Arrays of bytes, each stored once: what is a part of another one shares it."""
 
     def __init__(self, contents: Iterable[bytes]) -> None:
         self._known: dict[bytes, str] = {}  # the long ones first
         for data in sorted(set(contents), key=lambda data: (-len(data), data)):
-            if self._name(data) is None:
+            if self._place(data) is None:
                 self._known[data] = f"bytes_{len(self._known)}"
 
-    def _name(self, data: bytes) -> str | None:
-        return next((name for known, name in self._known.items() if known.startswith(data)), None)
+    def _place(self, data: bytes) -> tuple[str, int] | None:
+        places = ((name, known.find(data)) for known, name in self._known.items())
+        return next(((name, at) for name, at in places if at >= 0), None)
 
     def name(self, data: bytes) -> str:
-        found = self._name(data)
+        found = self._place(data)
         assert found is not None
-        return found
+        name, at = found
+        return f"{name} + {at}" if at else name
 
     def rows(self) -> list[Words]:
         return [
@@ -81,10 +83,18 @@ def _row(one: BuiltProbe, stored: _Bytes) -> Words:
         "stimulus_bytes": len(one.stimulus),
         "expected_bytes": len(one.expected),
         "places": ", ".join(f"{one.home(buffer).address:#010x}u" for buffer in (INPUT, OUTPUT)),
+        "transfer": _transfer(one),
         "answers_count": len(one.answers),
         "constants_count": len(one.constants),
         "needs": " | ".join(need for need, wanted in needs.items() if wanted) or "0",
     }
+
+
+def _transfer(one: BuiltProbe) -> str:
+    if one.transfer is None:
+        return "0"
+    source, target = one.home(one.transfer.source).address, one.home(one.transfer.target).address
+    return f"{source:#010x}u, {target + one.transfer.offset:#010x}u, {one.transfer.size_bytes}u"
 
 
 def _constant(home: Placed, stored: _Bytes) -> Words:
@@ -96,7 +106,10 @@ def _constant(home: Placed, stored: _Bytes) -> Words:
 
 
 # of the runtime that ships with atonc
-_PARTS = (("probe", "*"), ("bare_metal", "*"), ("include", "*.h"), ("src", "*.[ch]"), ("wire", "wire_chip.[ch]"))
+_PARTS = (
+    *(("probe", "*"), ("bare_metal", "*"), ("selftest", "*.[ch]"), ("include", "*.h"), ("src", "*.[ch]")),
+    ("wire", "wire_chip.[ch]"),
+)
 FLASH_IMAGE = "probes_flash"
 
 

@@ -8,7 +8,7 @@ from shlex import quote
 from typing import Any
 
 from atonc.delivery.probes.bench import Probe
-from atonc.delivery.probes.log import PASS, Outcome, Settled
+from atonc.delivery.probes.log import BOARD_CLOCKS, PASS, Outcome, Settled
 from atonc.delivery.probes.log import document as settled_data
 from atonc.insight.report.document import Chapter, Document, Mark, SummaryRow, fields_of, next_row
 from atonc.machine.base.errors import plain
@@ -72,6 +72,10 @@ def document(settled: Settled, file: Path, verbose: bool = False) -> Document:
 
 def _state_of_log(settled: Settled) -> Iterator[str]:
     log = settled.log
+    if log.head.emulated:
+        yield "emulated: proves nothing about silicon"
+    if log.head.clocks not in ("", "as_found", BOARD_CLOCKS):
+        yield f"not at the board's clocks ({plain(log.head.clocks).replace('_', ' ')}): cycles are not used"
     if log.damaged:
         where = ", ".join(map(str, log.damaged_lines))
         yield f"{log.damaged} damaged lines, what they said is not used; the first: {where}"
@@ -152,6 +156,7 @@ def _summary(settled: Settled, file: Path) -> list[SummaryRow | None]:
         SummaryRow("tested", f"{len(found.confirmed)} confirmed, {len(found.refuted)} refuted"),
         *(SummaryRow(w, f"arguments {', '.join(sorted(names))}", m) for w, names, m in arguments if names),
         _four_bits(found.four_bits),
+        SummaryRow("wide sums", f"beyond 24 bits a CONVACC has them {found.wide_sums}") if found.wide_sums else None,
         SummaryRow("constants", f"{'; '.join(new)} (at the usual clocks)") if new else None,
         SummaryRow("written", str(file)),
         next_row(shell("generate", "MODEL", "--evidence", file)),

@@ -13,6 +13,7 @@ import numpy as np
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.board import VirtualBoard, read_firmware
+from atonc.machine.emu.board.chip import ChipSetup, faults, mapped
 from atonc.machine.emu.board.core import Halt
 from atonc.machine.emu.board.gdb_server import GdbListening, GdbServer
 from atonc.machine.emu.board.peripherals import AFTER_FIRST_STAGE
@@ -49,6 +50,8 @@ class BoardRun:
     patience: int = PATIENCE
     registers: bool = False  # tell which registers no model stands behind
     gdb: GdbListening | None = None  # a debugger decides when it runs
+    strict: bool | None = None  # memories, clocks and rights as after reset; None: when it runs from RAM
+    chip_faults: tuple[str, ...] = ()  # names of `chip.FAULTS`; they make the chip strict
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,11 @@ def make_board(options: BoardRun) -> VirtualBoard:
     firmware = read_firmware(options.firmware)
     from_flash = firmware.vector_table >> 28 == 7
     first_stage = from_flash if options.first_stage is None else options.first_stage
-    board = VirtualBoard(firmware, clocks=AFTER_FIRST_STAGE if first_stage else {})
+    strict = not from_flash if options.strict is None else options.strict
+    chip = None
+    if strict or options.chip_faults:
+        chip = (mapped("XSPI2") if from_flash or first_stage else ChipSetup()) + faults(*options.chip_faults)
+    board = VirtualBoard(firmware, clocks=AFTER_FIRST_STAGE if first_stage else {}, chip=chip)
     put(board, options.flash)
     return board
 

@@ -290,14 +290,21 @@ class Compilation:
         return run_compiled(self.compiled, given)
 
     def save(
-        self, folder: str | PathLike[str], hex: bool = False, stai: bool = False, shared_kernels: bool = False
+        self,
+        folder: str | PathLike[str],
+        hex: bool = False,
+        stai: bool = False,
+        shared_kernels: bool = False,
+        selftest: bool = False,
     ) -> list[Path]:
         """The files of `atonc generate`, all together or none."""
         from atonc.delivery.generate import generating, preflight
+        from atonc.delivery.generate.selftest import selftest_files
 
         preflight.check_folder(Path(folder))
-        view = generating.generate(self.view, Path(folder), hex, stai, shared_kernels=shared_kernels)
-        return [Path(file) for file in view.files]
+        files = dict(generating.files_of(self.view, hex, stai, shared_kernels))
+        files |= selftest_files(self.view) if selftest else {}
+        return [Path(file) for file in generating.write_build(self.view, Path(folder), files).files]
 
     def report(self, path: str | PathLike[str]) -> Path:
         """Writes the report: a page (.html) or plain text (.txt)."""

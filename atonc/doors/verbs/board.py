@@ -12,6 +12,7 @@ from atonc.doors.verbs.reply import CommandReply
 from atonc.insight.report.document import Chapter, Document
 from atonc.machine.base.disk import read_text, write_file
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.progress import stage
 
 _BOARD = "name of a board, or its .toml"
 _CHOICE = "name of a board, or its .toml; SET@BOARD: a pool set other than the default"
@@ -111,7 +112,9 @@ def _run(options: argparse.Namespace) -> CommandReply:
         options.seconds,
         options.patience * 1_000_000,
         options.registers,
-        None if options.gdb is None else listening_at(options.gdb, options.gdb_remote),
+        gdb=None if options.gdb is None else listening_at(options.gdb, options.gdb_remote),
+        strict=None if options.chip is None else options.chip == "reset",
+        chip_faults=tuple(options.chip_fault),
     )
     output = sys.stderr if options.json else sys.stdout
 
@@ -124,6 +127,44 @@ def _run(options: argparse.Namespace) -> CommandReply:
         signal.signal(number, lambda number, _: told.append(number))
     served = board_running.run_firmware(request, say, lambda: bool(told))
     return CommandReply("board-run", board_text.served(served), loud=True)
+
+
+def _try(options: argparse.Namespace) -> CommandReply:
+    from atonc.delivery.generate import preflight
+
+    folder = options.output or Path("board_try")
+    preflight.check_folder(folder)
+    from atonc.delivery.probes.log import PASS, SKIPPED
+    from atonc.delivery.texts import try_text
+    from atonc.delivery.trying.try_board import SUMMARY, TryOptions, try_board
+
+    chosen = [name for name in ("gdb", "server", "virtual") if getattr(options, name)]
+    if len(chosen) > 1:
+        raise InputError(f"--{chosen[0]} and --{chosen[1]} exclude each other")
+    output = sys.stderr if options.json else sys.stdout
+
+    def say(name: str, answer: str, number: int) -> None:
+        """On a terminal the answers that matter, and how far it is."""
+        stage("asking the board", number + 1)
+        if not options.quiet and not (output.isatty() and answer in (PASS, SKIPPED)):
+            print(f"{number + 1:4} {name}: {answer}", file=output, flush=True)
+
+    tried = try_board(
+        TryOptions(
+            options.board,
+            folder,
+            firmware=options.firmware,
+            gdb=options.gdb,
+            server=options.server,
+            virtual=options.virtual,
+            on_chip=options.on_chip,
+            fresh=options.fresh,
+            licence=options.record_licence,
+        ),
+        say,
+    )
+    write_file(folder / SUMMARY, try_text.summary_text(tried).encode())
+    return CommandReply("board-try", try_text.document(tried, options.verbose), loud=True)
 
 
 _WRITTEN = arg("-o", "--output", type=Path, metavar="FILE", help="instead of standard output")
@@ -219,6 +260,35 @@ _KINDS = (
         ),
     ),
     Command(
+        "try",
+        "everything that a board can answer, through any debugger: self-test, probes, evidence file, a recording",
+        _try,
+        (
+            single("board"),
+            arg("--gdb", default="", metavar="HOST:PORT", help="a GDB server that runs already"),
+            arg(
+                "--server", default="", choices=["", "stlink", "openocd", "pyocd", "jlink"],
+                metavar="stlink|openocd|pyocd|jlink",
+                help="the GDB server to start (default: the first of these that is installed)",
+            ),
+            arg("--virtual", action="store_true", help="on the virtual board: proves nothing about silicon"),
+            arg("--firmware", type=Path, metavar="ELF", help="a probe firmware that is built already"),
+            arg("--on-chip", action="store_true", help="leave flash and external RAM as they are"),
+            arg("--fresh", action="store_true", help="forget the answers that the folder has"),
+            arg(
+                "--record-licence", default="", metavar="SPDX",
+                help="of the recording, so that others may use it: CC0-1.0",
+            ),
+            arg("-o", "--output", type=Path, metavar="DIR", help="log, evidence file, recording, summary (board_try)"),
+            SHOWN,
+        ),
+        (
+            "atonc board try  # an STM32N6570-DK on USB, in development mode",
+            "atonc board try --board nucleo-n657x0-q --gdb localhost:3333",
+            "atonc board try --virtual -o tried  # without a board",
+        ),
+    ),
+    Command(
         "run",
         "run a firmware as it is, its UART on a socket or a pseudo-terminal",
         _run,
@@ -232,6 +302,16 @@ _KINDS = (
             arg(
                 "--first-stage", choices=["yes", "no"],
                 help="clocks as a first-stage loader leaves them (default: yes for firmware that runs from flash)",
+            ),
+            arg(
+                "--chip", choices=["reset", "open"],
+                help="reset: memories, clocks and bus rights as after reset, the firmware has to switch on what it "
+                "uses; open: everything is on (default: reset for firmware that runs from RAM)",
+            ),
+            arg(
+                "--chip-fault", action="append", default=[], metavar="NAME",
+                help="plant a fault of the set-up, such as npu_clock_off (docs/virtual_board.md); may be given several "
+                "times",
             ),
             arg("--seconds", type=float, metavar="S", help="stop after this many seconds (default: when told to)"),
             arg(
@@ -251,6 +331,7 @@ _KINDS = (
             "atonc board run firmware.elf --flash network_data.bin@0x70380000",
             "atonc board run firmware.elf --serial pty  # its UART on a pseudo-terminal",
             "atonc board run firmware.elf --gdb :3333  # then: gdb-multiarch firmware.elf -ex 'target remote :3333'",
+            "atonc board run firmware.elf --chip-fault npu_clock_off  # a forgotten step",
         ),
     ),
 )  # fmt: skip

@@ -122,6 +122,10 @@ class WrittenOptions:
         "", "--layout", OUTPUT, "also a folder NAME_LAYOUT for another project (docs/generated-files.md)",
         takes=Takes(choices=LAYOUTS, local=True, rare=True),
     )  # fmt: skip
+    selftest: bool = option(
+        False, "--selftest", OUTPUT, "also NAME_selftest.c, .h: firmware finds out whether the board is set up for it",
+        takes=RARE,
+    )  # fmt: skip
     stai: bool = option(False, "--stai", OUTPUT, "also stai_NAME.c, .h, for applications of Core 3.0 on", takes=RARE)
 
 

@@ -121,6 +121,10 @@ def write(view: CompileView, folder: Path, options: argparse.Namespace, trees: T
     files: Mapping[str, bytes] = generating.files_of(view, options.hex, with_stai, options.shared_kernels, runtime)
     if options.st:
         files = st_files.named(files, view.name, options.st)
+    if options.selftest:
+        from atonc.delivery.generate.selftest import selftest_files
+
+        files = {**files, **selftest_files(view)}
     if options.relocatable is not None:
         asked = relocating.words(options.relocatable)
         files = {**files, **relocating.image_files(files, view.name, asked, "" if options.st else runtime)}
@@ -176,7 +180,7 @@ COMMANDS = (
         _analyze,
         (
             *_options(AnalyzeOptions),
-            defaults(hex=False, stai=False, shared_kernels=False, runtime="", layout=""),
+            defaults(hex=False, stai=False, shared_kernels=False, runtime="", layout="", selftest=False),
         ),
         (
             "atonc analyze model.tflite  # where every operator runs, memory, latency",

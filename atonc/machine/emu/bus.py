@@ -40,6 +40,7 @@ class AddressSpace:
     def __init__(self, four_bits: FourBits | None = None) -> None:
         self.regions: list[MemoryRegion] = []
         self.four_bits = four_bits
+        self.seen: dict[str, MemoryRegion] = {}  # what a stream engine sees instead, where it may not read everything
 
     def add(self, name: str, base: int, size_bytes: int) -> MemoryRegion:
         """Maps zeroed memory; touching an existing region is an error."""
@@ -54,6 +55,9 @@ class AddressSpace:
     def region_at(self, address: int) -> MemoryRegion | None:
         address = canonical(address)
         return next((r for r in self.regions if r.base <= address < r.end), None)
+
+    def region_for(self, engine: str, address: int) -> MemoryRegion | None:
+        return self.seen.get(engine) or self.region_at(address)
 
     def view(self, address: int, size_bytes: int) -> Bytes:
         """A writable window; must lie inside one region."""

@@ -244,7 +244,7 @@ class _EpochRun:
     def _located(
         self, config: stream_engine.StrengConfig, name: str
     ) -> tuple[stream_engine.StrengConfig, np.ndarray, int]:
-        region = self.memory.region_at(config.address)
+        region = self.memory.region_for(name, config.address)
         if region is None:
             raise InputError(
                 f"{name} starts at {config.address:#010x}, where this network has no memory",

@@ -13,12 +13,14 @@ import numpy as np
 
 from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.emu.board import blocks
+from atonc.machine.emu.board import blocks, dma
+from atonc.machine.emu.board.chip import BANKS, WINDOWS, ChipSetup, RamBank, place_of
 from atonc.machine.emu.board.core import Core, Halt
 from atonc.machine.emu.board.npu import InterruptController, Npu
 from atonc.machine.emu.board.peripherals import Accesses, Peripherals, Terminal
+from atonc.machine.emu.board.strict import StrictChip, arbitrary
 from atonc.machine.emu.board.system import Clock, DataCache, Nvic, SystemControl
-from atonc.machine.emu.bus import AddressSpace, Bytes
+from atonc.machine.emu.bus import AddressSpace, Bytes, canonical
 from atonc.machine.hw import regs
 from atonc.machine.hw.elf import Elf, SectionKind, SymbolKind, read_elf
 from atonc.machine.hw.machine import HYPERRAM, Machine, stm32n6
@@ -154,7 +156,8 @@ class Stop:
 class VirtualBoard:
     """`memory` is shared by host, CPU and NPU without copies; with `data_cache` the CPU sees it through a cache that
     is as unkind as caches may be. `clocks`: registers of RCC before the start; {} is a chip after reset, None a board
-    at its usual speed whatever its firmware does not set."""
+    at its usual speed whatever its firmware does not set. With `chip`, firmware has to switch on what it uses (`chip`):
+    memories, clocks, rights; without, everything is on."""
 
     def __init__(
         self,
@@ -162,6 +165,7 @@ class VirtualBoard:
         data_cache: bool = False,
         clocks: dict[int, int] | None = None,
         machine: Machine | None = None,
+        chip: ChipSetup | None = None,
     ) -> None:
         self.firmware, self.machine = firmware, machine or stm32n6()
         self.cache = DataCache() if data_cache else None
@@ -175,7 +179,13 @@ class VirtualBoard:
         self._clocks_given = clocks is not None
         self.npu.ratio = self._clock_ratio
         self._stub_areas: list[Bytes] = []
+        self.chip = None if chip is None else StrictChip(chip, self.peripherals, self.nvic, self.machine)
+        self._away: set[str] = set()  # memories of a strict chip that the CPU does not reach now
         self._map_memories()
+        moves = dma.Hpdma(self.clock, self.memory, self.machine, lambda: self.peripherals.cpu_hz)
+        self.peripherals.devices.add("HPDMA1", moves, dma.BYTES)
+        if self.chip is not None:
+            self._obey(self.chip)
         self._map_devices()
         self._load()
 
@@ -187,7 +197,7 @@ class VirtualBoard:
             cached = self.cache is not None and place.cached
             self._map_bytes(place, self.cache.add(place.base, data) if self.cache and cached else data)
         if self.cache is not None:
-            self.system.cache = self.cache
+            self.system.cache = None if self.chip is not None and self.chip.setup.deaf_cache else self.cache
             self.system.words[_CONFIGURATION] = _DATA_CACHE_ON
             self.npu.on_end = self.cache.evict
             self._watch_writes(self.cache)
@@ -220,24 +230,103 @@ class VirtualBoard:
             self._map_at(base, data)
 
     def _map_at(self, base: int, data: Bytes) -> None:
-        self.core.uc.mem_map_ptr(base, data.size, _ALL_RIGHTS, data.ctypes.data)
+        for start, part in self._parts(base, data):
+            self.core.uc.mem_map_ptr(start, part.size, _ALL_RIGHTS, part.ctypes.data)
         self.core.memory.add(base, data)
 
+    def _parts(self, base: int, data: Bytes) -> list[tuple[int, Bytes]]:
+        """On a strict chip, RAM banks come and go one by one."""
+        start = canonical(base)
+        banks = [bank for bank in BANKS if start <= bank.base < start + data.size] if self.chip is not None else []
+        cuts = [(bank.base - start, bank.end - start) for bank in banks]
+        return [(base + low, data[low:high]) for low, high in cuts] or [(base, data)]
+
+    # ---------------------------------------------------------------------------------------------------- a strict chip
+
+    def _obey(self, chip: StrictChip) -> None:
+        chip.changed = lambda: self.core.between(self._remap)
+        chip.filled = self._fill
+        chip.reset_npu = self.npu.reset
+        self.npu.chip = chip
+        self.core.on_sleep = self.npu.core_sleeps
+        self.core.why_absent = self._why_absent
+        for bank in BANKS:
+            self._fill(bank, arbitrary(bank))
+        chip.update()
+
+    def _fill(self, bank: RamBank, data: Bytes) -> None:
+        self.memory.write(bank.base, data)
+        if self.cache is not None:
+            self.cache.in_step(bank.base, data.size)
+
+    def _why_absent(self, address: int) -> str:
+        place = place_of(address)
+        return self.chip.away.get(place.name, "") if self.chip is not None and place is not None else ""
+
+    def _remap(self) -> None:
+        """The CPU reaches what is there now: RAM that is off reads as zero, external memory that is not mapped
+        faults."""
+        away = self.chip.away if self.chip is not None else {}
+        for place in (*BANKS, *WINDOWS):
+            if (place.name in away) != (place.name in self._away):
+                for start, data in self._mapped_at(place.base, place.end):
+                    self._show(start, data, place.name not in away, isinstance(place, RamBank))
+        self._away = set(away)
+        banks = [(bank.base, bank.end, "") for bank in BANKS if bank.name in away]
+        aliases = [(start & ~ALIAS, end & ~ALIAS, "") for start, end, _ in banks]
+        faulting = [(window.base, window.end, away[window.name]) for window in WINDOWS if window.name in away]
+        self.core.memory.absent = banks + aliases + faulting
+
+    def _mapped_at(self, start: int, end: int) -> list[tuple[int, Bytes]]:
+        found = []
+        for window in self.core.memory.windows:
+            shift = canonical(window.start) - window.start
+            low, high = max(start - shift, window.start), min(end - shift, window.end)
+            if low < high:
+                found.append((low, window.data[low - window.start : high - window.start]))
+        return found
+
+    def _show(self, start: int, data: Bytes, there: bool, is_ram: bool) -> None:
+        uc = self.core.uc
+        if there:
+            if is_ram:
+                uc.mem_unmap(start, data.size)
+            uc.mem_map_ptr(start, data.size, _ALL_RIGHTS, data.ctypes.data)
+            return
+        uc.mem_unmap(start, data.size)
+        if is_ram:
+            uc.mmio_map(start, data.size, lambda *_: 0, None, lambda *_: None, None)
+
     def _map_devices(self) -> None:
-        npu, system, devices = self.npu, self.system, self.peripherals.devices
-        self._map_device(NPU, lambda o, s: npu.read(o), lambda o, s, v: npu.write(o, v))
-        self._map_device(PRIVATE_BUS, system.read, system.write)
+        system, devices = self.system, self.peripherals.devices
+        for address in both_addresses(NPU):
+            self._map_npu(address)
+        self._map_device(PRIVATE_BUS.base, PRIVATE_BUS.size_bytes, system.read, system.write)
         for place in PERIPHERALS:
-            self._map_device(place, devices.read, devices.write, base=place.base)
+            for address in both_addresses(place):
+                self._map_device(address, place.size_bytes, devices.read, devices.write, base=place.base)
+
+    def _map_npu(self, address: int) -> None:
+        npu, chip, secure = self.npu, self.chip, address == NPU.base
+
+        def read(offset: int, _: int) -> int:
+            return npu.read(offset) if chip is None or chip.npu_open_at(secure) else 0
+
+        def write(offset: int, _: int, value: int) -> None:
+            if chip is None or chip.npu_open_at(secure):
+                npu.write(offset, value)
+
+        self._map_device(address, NPU.size_bytes, read, write)
 
     def _map_device(
         self,
-        place: BoardPlace,
+        address: int,
+        size_bytes: int,
         read: Callable[[int, int], int],
         write: Callable[[int, int, int], None],
         base: int = 0,
     ) -> None:
-        """The functions are given `base` plus the offset in the place."""
+        """The functions are given `base` plus the offset from the address."""
 
         def on_read(_: Any, offset: int, size: int, __: Any) -> int:
             value = read(base + offset, size)
@@ -248,8 +337,7 @@ class VirtualBoard:
             write(base + offset, size, value)
             self.core.attend()
 
-        for address in both_addresses(place):
-            self.core.uc.mmio_map(address, place.size_bytes, on_read, None, on_write, None)
+        self.core.uc.mmio_map(address, size_bytes, on_read, None, on_write, None)
 
     def _clock_ratio(self) -> float:
         """CPU cycles per cycle of the NPU: as the firmware has set the clocks, else as it found them or boards have
@@ -265,6 +353,13 @@ class VirtualBoard:
                 raise InputError(
                     f"the image wants {len(segment.data)} bytes at {segment.address:#010x}, where this board has none",
                     where=str(self.firmware.path),
+                )
+            why = self._why_absent(segment.address)
+            if why and segment.address >> 28 in (2, 3):
+                raise InputError(
+                    f"the image wants {len(segment.data)} bytes at {segment.address:#010x}: {why}",
+                    where=str(self.firmware.path),
+                    rule="a loader writes only to memories that are on after reset",
                 )
             self.poke(segment.address, np.frombuffer(segment.data, np.uint8))
         vectors = self.firmware.vector_table
@@ -309,6 +404,7 @@ class VirtualBoard:
             "sleep": "the CPU sleeps and nothing is left that could wake it",
         }[halt.reason]
         cause = f"; the NPU hangs: {self.npu.fault}" if self.npu.fault is not None else ""
+        cause += f"; the NPU stands still: {self.npu.stalled}" if self.npu.stalled else ""
         return InputError(
             f"{what}{cause}",
             where=f"pc {halt.pc:#010x}{self._place(halt.pc)}",
@@ -335,6 +431,7 @@ class VirtualBoard:
             *("  ".join(values[k : k + 8]) for k in (0, 8)),
             f"{core.instructions:,} instructions, {self.clock.now:,} cycles, {self.npu.epochs} epochs",
             *([f"the NPU hangs: {self.npu.fault}"] if self.npu.fault is not None else []),
+            *([f"the NPU stands still: {self.npu.stalled}"] if self.npu.stalled else []),
             "last accesses to devices, the newest below:",
             *(f"  {line}" for line in self.accesses.recent_lines()[-12:]),
         ]

@@ -164,6 +164,9 @@ class Core:
         self.vectors = VectorUnit(self.memory, self._stored)
         self.blocks = CodeBlocks(self.uc, unicorn.UC_HOOK_EDGE_GENERATED, self.memory, self.vectors)
         self.on_store: Callable[[int, int], None] | None = None  # what the vector unit has written
+        self.on_sleep: Callable[[bool], None] | None = None  # the core falls asleep, or wakes
+        self.why_absent: Callable[[int], str] = lambda address: ""  # why no memory answers at an address
+        self._between: list[Callable[[], None]] = []
         self._executor = Executor(self)
         self._numbers: dict[str, int] = {}
         self._saved = RegisterBank(self.uc, [self._number(name) for name in _SAVED])
@@ -245,12 +248,20 @@ class Core:
         soon = event is not None and event - self.clock.now < self._left - self._counter.begun
         return soon or self.clock.waited != self._waited
 
+    def between(self, action: Callable[[], None]) -> None:
+        """Behind the instruction that is at a device: unicorn's own memory must not change while it executes."""
+        self._between.append(action)
+        if self._running:
+            self._counter.end_here()
+
     # -------------------------------------------------------------------------------------------------------------- run
 
     def run(self, budget: int, cycles: int) -> Halt:
         """Executes at most `budget` instructions in at most `cycles`, sleep included."""
         limit, end = self.instructions + budget, self.clock.now + cycles
         while True:
+            while self._between:
+                self._between.pop(0)()
             if self._left <= 0:
                 self.clock.run_due()
                 self._take_exception()
@@ -367,13 +378,20 @@ class Core:
         if kind == blocks.SEV:
             self.nvic.event = True
             return None
-        while self.nvic.waiting() is None and not (kind == blocks.WFE and self.nvic.event):
-            if not self.clock.jump():
-                self.pc -= size
-                return Halt("sleep", self.pc)
+        if not self._is_woken(kind):
+            tell = self.on_sleep or (lambda asleep: None)
+            tell(True)
+            while not self._is_woken(kind):
+                if not self.clock.jump():
+                    self.pc -= size
+                    return Halt("sleep", self.pc)
+            tell(False)
         if kind == blocks.WFE:
             self.nvic.event = False
         return None
+
+    def _is_woken(self, kind: int) -> bool:
+        return self.nvic.waiting() is not None or (kind == blocks.WFE and self.nvic.event)
 
     def _fault(self, what: str) -> InputError:
         return InputError(f"the CPU stopped: {what}", where=f"pc {self.pc:#010x}, lr {self.register('LR'):#010x}")
@@ -424,7 +442,8 @@ class Core:
 
     def _on_bad_access(self, uc: Any, access: int, address: int, size: int, value: int, _: Any) -> bool:
         kinds = {19: "read", 20: "write", 21: "fetch", 22: "read", 23: "write", 24: "fetch"}
-        self._bad_access = f"{kinds.get(access, 'access')} of {size} bytes at {address:#010x}, where nothing is"
+        why = self.why_absent(address) or "where nothing is"
+        self._bad_access = f"{kinds.get(access, 'access')} of {size} bytes at {address:#010x}, {why}"
         return False
 
     # ------------------------------------------------------------------------------------------------------ exceptions

@@ -7,10 +7,11 @@ An epoch that the CPU programs is read off the registers when the CPU turns to w
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from atonc.machine.base.errors import AtoncError, InputError, NotModelledError, UnsupportedError
 from atonc.machine.emu.board.system import Action, Clock
-from atonc.machine.emu.bus import AddressSpace
+from atonc.machine.emu.bus import AddressSpace, Bytes
 from atonc.machine.emu.npu import run_epoch
 from atonc.machine.hw import regs
 from atonc.machine.hw.cycles import hardware
@@ -39,6 +40,7 @@ class InterruptController:
     def reset(self) -> None:
         self.enabled, self.status = False, 0
         self.or_masks, self.and_masks = [_ALL] * LINES, [_ALL] * LINES
+        self._update()
 
     def raise_source(self, number: int) -> None:
         self.status |= 1 << number
@@ -91,6 +93,17 @@ EpochWatch = Callable[[Epoch, int], None]
 Execute = Callable[[Epoch, AddressSpace], None]
 
 
+class NpuSurroundings(Protocol):
+    """What a strict chip lets the NPU reach; `silent` units do not answer."""
+
+    silent: frozenset[str]
+
+    def begin(self) -> None: ...
+    def run(self, epoch: Epoch, memory: AddressSpace, execute: Execute) -> None: ...
+    def fetch(self, memory: AddressSpace, address: int, size_bytes: int) -> Bytes: ...
+    def stalls_in_sleep(self) -> str: ...
+
+
 class Npu:
     """`busy` and `fault` tell why nothing moves any more when the board gives up."""
 
@@ -115,12 +128,27 @@ class Npu:
         self._writes = 0
         self._polls = 0
         self._irq: dict[int, int] = {}  # sources that units hold until they are acknowledged
+        self.chip: NpuSurroundings | None = None
+        self.stalled = ""  # why it stands still while the core sleeps
+        self._asleep = False
+        self._turn = 0
+        self._ends: dict[int, tuple[int, Action]] = {}  # what is under way: when it ends, and what happens then
+        self._held: list[tuple[int, Action]] = []  # while it stands still: cycles that are left
+
+    def reset(self) -> None:
+        """By RCC: everything that was written or under way is gone."""
+        self.replay, self.fault, self.stalled, self._pending = Replay(), None, "", False
+        self.running.clear()
+        self._irq.clear()
+        self._ends.clear()
+        self._held.clear()
+        self.interrupts.reset()
 
     # ------------------------------------------------------------------------------------------------------- registers
 
     def read(self, offset: int) -> int:
         unit, register = regs.UNIT_BY_ID.get(offset >> 12), offset >> 2 & 0x3FF
-        if unit is None:
+        if unit is None or self._is_silent(unit):
             return 0
         asks = unit.kind == "INTCTRL" or (unit.kind, register) == ("EPOCHCTRL", _EC_IRQ)
         if asks and self.running and not self.interrupts.status:
@@ -138,7 +166,7 @@ class Npu:
     def write(self, offset: int, value: int) -> None:
         unit, register = regs.UNIT_BY_ID.get(offset >> 12), offset >> 2 & 0x3FF
         self._writes += 1
-        if unit is None:
+        if unit is None or self._is_silent(unit):
             return
         if unit.kind == "INTCTRL":
             self.interrupts.write(register, value)
@@ -150,6 +178,9 @@ class Npu:
             self._write_control(unit, value)
         else:
             self.replay.store(unit, register, value)
+
+    def _is_silent(self, unit: regs.Unit) -> bool:
+        return self.chip is not None and unit.name in self.chip.silent
 
     def _control(self, unit: regs.Unit) -> int:
         """RUNNING, and what was written. Commands are done when one looks."""
@@ -202,9 +233,10 @@ class Npu:
         number = self.epochs + 1
         epoch = Epoch(number, units, self.replay.links(), ())
         self.running |= set(epoch.engines())
+        self._begin()
         cycles = self._run(epoch, hardware.NOBODY)
         if cycles is not None:
-            self.clock.schedule(self._cpu_cycles(cycles), lambda: self._finish_epoch(epoch))
+            self._after(self._cpu_cycles(cycles), lambda: self._finish_epoch(epoch))
 
     def _finish_epoch(self, epoch: Epoch) -> None:
         self.running -= set(epoch.engines())
@@ -221,13 +253,14 @@ class Npu:
     def _start_program(self, unit: regs.Unit) -> None:
         self.running.add(unit.name)
         self._polls = 0
+        self._begin()
         address = self.replay.value(unit, _ADDR)
         try:
             program = instructions.decode(self._program_words(address))
         except InputError as error:
             self.fault = error
             code = _ERR_UNKOP if "opcode" in error.what else _ERR_START
-            self.clock.schedule(1, lambda: self._end_program(unit, code))
+            self._after(1, lambda: self._end_program(unit, code))
             return
         counted = self.replay.words[unit.id].get(_EC_COUNT, 0) + sum(instruction.size for instruction in program)
         self.replay.words[unit.id][_EC_COUNT] = counted & 0xFFFF
@@ -238,17 +271,22 @@ class Npu:
             if cycles is None:
                 return
             total += cycles
-        self.clock.schedule(self._cpu_cycles(total), lambda: self._end_program(unit, 1))
+        self._after(self._cpu_cycles(total), lambda: self._end_program(unit, 1))
 
     def _program_words(self, address: int) -> list[int]:
         where = f"program at {address:#010x}"
         if address % 8:
             raise InputError("the epoch controller reads programs at multiples of 8", where=where)
-        magic, length = self.memory.read(address, 8).view("<u4").tolist()
+        magic, length = self._fetch(address, 8).view("<u4").tolist()
         if magic != BLOB_MAGIC or length > _MAX_PROGRAM_WORDS:
             raise InputError(f"starts with {magic:#010x}, {length:#x}: not a program", where=where)
-        words: list[int] = self.memory.read(address + 8, 4 * length).view("<u4").tolist()
+        words: list[int] = self._fetch(address + 8, 4 * length).view("<u4").tolist()
         return words
+
+    def _fetch(self, address: int, size_bytes: int) -> Bytes:
+        if self.chip is None:
+            return self.memory.read(address, size_bytes)
+        return self.chip.fetch(self.memory, address, size_bytes)
 
     def _end_program(self, unit: regs.Unit, status: int) -> None:
         self.running.discard(unit.name)
@@ -264,7 +302,10 @@ class Npu:
         self.epoch = epoch.number
         if not epoch.empty:
             try:
-                self.execute(epoch, self.memory)
+                if self.chip is None:
+                    self.execute(epoch, self.memory)
+                else:
+                    self.chip.run(epoch, self.memory, self.execute)
             except (NotModelledError, UnsupportedError):
                 raise
             except AtoncError as error:
@@ -276,6 +317,41 @@ class Npu:
         if self.watch is not None:
             self.watch(epoch, cycles)
         return cycles
+
+    # ---------------------------------------------------------------------------------------------------------- time
+
+    def _begin(self) -> None:
+        if self.chip is not None:
+            self.chip.begin()
+
+    def _after(self, cycles: int, action: Action) -> None:
+        """Plans the end of what is under way; it waits while the NPU stands still."""
+        if self._asleep and self._stalls():
+            self._held.append((cycles, action))
+            return
+        self._turn += 1
+        turn = self._turn
+        self._ends[turn] = self.clock.now + cycles, action
+        self.clock.schedule(cycles, lambda: self._end(turn))
+
+    def _end(self, turn: int) -> None:
+        if turn in self._ends:
+            self.stalled = ""
+            self._ends.pop(turn)[1]()
+
+    def core_sleeps(self, asleep: bool) -> None:
+        self._asleep = asleep
+        if asleep and self._ends and self._stalls():
+            self._held += [(max(0, due - self.clock.now), action) for due, action in self._ends.values()]
+            self._ends.clear()
+        elif not asleep:
+            held, self._held = self._held, []
+            for cycles, action in held:
+                self._after(cycles, action)
+
+    def _stalls(self) -> bool:
+        self.stalled = "" if self.chip is None else self.chip.stalls_in_sleep()
+        return bool(self.stalled)
 
     def _cpu_cycles(self, npu_cycles: int) -> int:
         return round(npu_cycles * self.ratio())

@@ -162,12 +162,29 @@ class WordRegisters:
 
     def __init__(self, words: dict[int, int] | None = None) -> None:
         self.words = dict(words or {})
+        self.stuck: dict[int, tuple[int, int]] = {}  # bits that no write changes: mask and value (planted faults)
+        self.changed: Callable[[], None] | None = None  # called after every write
 
     def read(self, offset: int) -> int:
         return self.words.get(offset, 0)
 
     def write(self, offset: int, value: int) -> None:
-        self.words[offset] = value
+        self.store(offset, value)
+
+    def store(self, offset: int, value: int) -> None:
+        mask, bits = self.stuck.get(offset, (0, 0))
+        self.words[offset] = value & ~mask | bits
+        if self.changed is not None:
+            self.changed()
+
+    def hold(self) -> None:
+        """Stuck bits hold their value before the first write too."""
+        for offset, (mask, bits) in self.stuck.items():
+            self.words[offset] = self.words.get(offset, 0) & ~mask | bits
+
+    def reset(self) -> None:
+        self.words.clear()
+        self.hold()
 
 
 _MODER, _IDR, _ODR, _GPIO_BSRR, _GPIO_BRR = 0x00, 0x10, 0x14, 0x18, 0x28
@@ -229,6 +246,10 @@ _INVALIDATE, _START = 1 << 1, 1 << 0
 class NpuCache(WordRegisters):
     """CACHEAXI: its commands are done when one looks. What it would keep back from memory it does not."""
 
+    @property
+    def enabled(self) -> bool:
+        return bool(self.words.get(_CACHE_CR1, 0) & 1)
+
     def read(self, offset: int) -> int:
         return _DONE if offset == _CACHE_SR else super().read(offset)
 
@@ -251,7 +272,7 @@ class PowerRegisters(WordRegisters):
         return word & ~_ACTIVE | _READY | _ACTIVE_READY | (_ACTIVE if word & _VOS else 0)
 
 
-# who may reach what: settings are kept and never enforced, no illegal access is ever reported
+# who may reach what: settings are kept; a strict chip enforces them (`rights`)
 FIREWALLS = ("RIFSC", "IAC", *(f"RISAF{n}" for n in (*range(1, 10), *range(11, 16), 21, 22, 23)))
 FIREWALL_BYTES = 0x1000
 
@@ -262,8 +283,8 @@ _XSPI_READY = 1 << 1 | 1 << 2 | 1 << 3  # transfer complete, FIFO threshold, sta
 
 
 class Xspi(WordRegisters):
-    """The controllers of flash and external RAM. Both memories are always mapped; indirect commands are done when one
-    looks, registers of the memory chip keep what was written to them, and status registers read as ready."""
+    """The controllers of flash and external RAM. Indirect commands are done when one looks, registers of the memory
+    chip keep what was written to them, and status registers read as ready."""
 
     narrow = True  # the data register takes bytes
 
@@ -327,11 +348,11 @@ class ClockRegisters(WordRegisters):
 
     def write(self, offset: int, value: int) -> None:
         if offset < _SET:
-            self.words[offset] = value
+            self.store(offset, value)
         elif offset < _CLEAR:
-            self.words[offset - _SET] = self.words.get(offset - _SET, 0) | value
+            self.store(offset - _SET, self.words.get(offset - _SET, 0) | value)
         else:
-            self.words[offset - _CLEAR] = self.words.get(offset - _CLEAR, 0) & ~value
+            self.store(offset - _CLEAR, self.words.get(offset - _CLEAR, 0) & ~value)
 
     # ------------------------------------------------------------------------------------------------------ frequencies
 
@@ -673,8 +694,9 @@ class Peripherals:
             add(f"GPIO{port}", Gpio())
         for name in FIREWALLS:
             add(name, WordRegisters(), FIREWALL_BYTES)
-        for number in (1, 2, 3):
-            add(f"XSPI{number}", Xspi())
+        self.xspi = {f"XSPI{number}": Xspi() for number in (1, 2, 3)}
+        for name, controller in self.xspi.items():
+            add(name, controller)
         for name, irq in _UARTS.items():
             self.uarts[name] = Usart(clock, terminal, self._uart_hz, partial(nvic.set_line, irq))
             add(name, self.uarts[name])
@@ -684,11 +706,12 @@ class Peripherals:
     def connect(self, wire: UartWire, uart: str = "USART1") -> None:
         self.uarts[uart].wire = wire
 
-    def _cpu_hz(self) -> int:
+    @property
+    def cpu_hz(self) -> int:
         return self.clocks.cpu_hz or _DEFAULT_CPU_HZ
 
     def _uart_hz(self) -> tuple[int, int]:
-        return self._cpu_hz(), self.clocks.usart1_hz or HSI_HZ
+        return self.cpu_hz, self.clocks.usart1_hz or HSI_HZ
 
     def _timer_hz(self) -> tuple[int, int]:
-        return self._cpu_hz(), self.clocks.bus_hz or HSI_HZ
+        return self.cpu_hz, self.clocks.bus_hz or HSI_HZ

@@ -3,9 +3,14 @@
  */
 #include "line.h"
 
-#include "uart.h"
+#include <stddef.h>
 
-#define HEAD "ATONC-PROBE 1 "
+#include "mailbox.h"
+#ifdef UART
+#include "uart.h"
+#endif
+
+#define HEAD "ATONC-PROBE 1"
 
 static char line[512];
 static uint32_t used;
@@ -28,12 +33,20 @@ static void put_hex(uint32_t value, unsigned digits) {
     }
 }
 
-void line_begin(const char *name) {
-    used = 0;
-    for (const char *one = HEAD; *one; one++) {
-        put(*one);
+void line_rest(const char *text) {
+    for (; *text; text++) {
+        put(*text);
     }
-    put_text(name);
+}
+
+void line_begin_as(const char *head) {
+    used = 0;
+    line_rest(head);
+}
+
+void line_begin(const char *name) {
+    line_begin_as(HEAD);
+    line_word(name);
 }
 
 void line_word(const char *word) {
@@ -42,8 +55,11 @@ void line_word(const char *word) {
 }
 
 static void key_of(const char *key) {
-    line_word(key);
-    put('=');
+    put(' ');
+    if (key != NULL) {
+        put_text(key);
+        put('=');
+    }
 }
 
 void line_text(const char *key, const char *value) {
@@ -60,6 +76,11 @@ void line_number(const char *key, uint32_t value) {
         value /= 10u;
     } while (value);
     line_text(key, at);
+}
+
+void line_hex(const char *key, uint32_t value) {
+    key_of(key);
+    put_hex(value, 8);
 }
 
 void line_bytes(const char *key, const uint8_t *bytes, uint32_t count) {
@@ -86,6 +107,9 @@ void line_end(void) {
     put('*');
     put_hex(crc, 4);
     line[used] = 0;
+#ifdef UART
     uart_print(line);
     uart_print("\n");
+#endif
+    mailbox_line(line);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs every probe of this image and prints what the silicon made of it, one line each, on USART1 (115200 8N1):
+ * Runs every probe of this image and tells what the silicon made of it, one line each, in the mailbox (mailbox.h) and,
+ * built with UART=1, on USART1 (115200 8N1):
  *
  * ATONC-PROBE 1 <name> <pass|wrong|hang|skipped> <key>=<value> ... *<checksum>
  *
@@ -10,15 +11,21 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "board_start.h"
+#include "dma.h"
 #include "line.h"
 #include "ll_aton.h"
 #include "ll_aton_caches_interface.h"
 #include "ll_aton_runtime.h"
+#include "mailbox.h"
 #include "memories.h"
 #include "npu_cache.h"
 #include "npu_power.h"
 #include "probes.h"
+#include "self_test.h"
+#ifdef UART
 #include "uart.h"
+#endif
 #include "wire_chip.h"
 
 #define UNTOUCHED 0xA5 /* what the output holds before a probe: bytes that no writer may touch keep it */
@@ -29,12 +36,8 @@
 #ifndef WATCHDOG_POLLS
 #define WATCHDOG_POLLS 2000000u /* looks at the NPU before a probe counts as hanging */
 #endif
-#ifndef FIRST_PROBE
-#define FIRST_PROBE 0u /* to go on behind one that stopped the whole chip */
-#endif
 #define DWT_CYCCNT (*(volatile uint32_t *)0xE0001004u)
 
-volatile uint32_t probes_done; /* for those who look with a debugger */
 static uint32_t answered; /* lines, so that a reader of the log sees which are lost */
 static const probe_t *current;
 
@@ -107,14 +110,16 @@ static uint32_t run(const probe_t *one) {
     load(one);
     LL_ATON_RT_Init_Network(&network);
     const uint32_t start = now();
+    dma_start(&one->transfer);
     LL_ATON_RT_RetValues_t state;
     do {
         state = LL_ATON_RT_RunEpochBlock(&network);
-        if (state == LL_ATON_RT_WFE) {
+        if (!dma_running() && state == LL_ATON_RT_WFE) {
             LL_ATON_OSAL_WFE();
         }
     } while (state != LL_ATON_RT_DONE);
-    const uint32_t cycles = now() - start;
+    dma_finish();
+    const uint32_t cycles = one->transfer.size ? dma_cycles() : now() - start;
     LL_ATON_Cache_MCU_Invalidate_Range(one->output, one->output_size);
     return npu_cycles(cycles);
 }
@@ -176,11 +181,9 @@ static int right(const probe_t *one, uint32_t cycles, uint32_t runs, const char 
 }
 
 static const char *missing(const probe_t *one) {
-#ifdef ATONC_PROBE_EMULATED
-    if (one->needs & PROBE_NOT_EMULATED) {
+    if ((one->needs & PROBE_NOT_EMULATED) && (atonc_mailbox.options & MAILBOX_EMULATED)) {
         return "unknown to the emulator";
     }
-#endif
     if ((one->needs & PROBE_NEEDS_FLASH) && !flash_is_mapped()) {
         return "flash is not mapped";
     }
@@ -256,13 +259,20 @@ static void probe(const probe_t *one) {
     answered++;
 }
 
-int main(void) {
-    probe_board_init();
-    uart_open();
-    wire_chip_start();
-    npu_power_on();
-    memories_on();
-    atonc_set_watchdog(WATCHDOG_POLLS, 0);
+/* What a fault leaves (startup.c): the probe that was asked gets its answer, and the debugger starts again behind it. */
+void atonc_fault(uint32_t pc, uint32_t cause, uint32_t address) {
+    line_begin(atonc_mailbox.asked[0] ? atonc_mailbox.asked : "start-up");
+    line_word("hang");
+    line_number("runs", 0);
+    line_text("why", "fault");
+    line_hex("pc", pc);
+    line_hex("cfsr", cause);
+    line_hex("bfar", address);
+    line_end();
+    mailbox_stop(MAILBOX_FAULT);
+}
+
+static void begin(void) {
     line_begin("begin");
     line_text("board", probes_board);
     line_text("version", probes_version);
@@ -270,12 +280,33 @@ int main(void) {
     line_number("cpu_hz", wire_cpu_hz());
     line_number("npu_hz", wire_npu_hz());
     line_number("ram_hz", wire_npu_ram_hz());
+    line_text("clocks", board_clocks);
+    line_text("external", board_external);
+    line_text("fuses", "untouched");
+    line_text("on", atonc_mailbox.options & MAILBOX_EMULATED ? "emulator" : "chip");
     line_end();
-    for (probes_done = FIRST_PROBE; probes_done < probes_count; probes_done++) {
-        probe(&probes[probes_done]);
+}
+
+int main(void) {
+    mailbox_open(probes_board);
+    probe_board_init();
+#ifdef UART
+    uart_open();
+#endif
+    wire_chip_start();
+    npu_power_on();
+    memories_on();
+    atonc_set_watchdog(WATCHDOG_POLLS, 0);
+    begin();
+    self_test();
+    answered = atonc_mailbox.first_probe; /* in an earlier start */
+    for (uint32_t number = atonc_mailbox.first_probe; number < probes_count; number++) {
+        mailbox_ask(number, probes[number].name);
+        probe(&probes[number]);
     }
     line_begin("end");
     line_number("answered", answered);
     line_end();
+    mailbox_stop(MAILBOX_ENDED);
     return 0;
 }

@@ -12,6 +12,8 @@
 #define RCC_RESET_AHB5 0x220u
 #define RCC_MEMORIES 0x24Cu
 #define RCC_AHB5 0x260u
+#define RCC_SLEEP_MEMORIES 0x28Cu
+#define RCC_SLEEP_AHB5 0x2A0u
 #define CACHE_BIT (1u << 30)
 #define CACHE_RAM (1u << 10)
 #define CPU_RAMS (1u << 7 | 1u << 8) /* AXISRAM1 and 2 */
@@ -22,8 +24,6 @@
 #define XSPI_ON 1u
 #define XSPI_MODE (3u << 28)
 #define XSPI_MAPPED (3u << 28)
-
-__attribute__((weak)) void probe_board_init(void) {}
 
 /* Overrides the runtime's, which would ask ST's HAL. */
 void npu_cache_enable_clocks_and_reset(void) {
@@ -36,6 +36,8 @@ void npu_cache_enable_clocks_and_reset(void) {
 
 void memories_on(void) {
     WORD(RCC + RCC_SET + RCC_MEMORIES) = CPU_RAMS;
+    WORD(RCC + RCC_SET + RCC_SLEEP_MEMORIES) = CPU_RAMS | CACHE_RAM;
+    WORD(RCC + RCC_SET + RCC_SLEEP_AHB5) = CACHE_BIT | XSPI1_BIT | XSPI2_BIT; /* of those that have a clock at all */
     npu_cache_enable();
 }
 

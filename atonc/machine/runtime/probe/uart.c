@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * USART1 on PE5, 115200 8N1, clocked by the 64 MHz internal oscillator whatever the other clocks are.
  */
+#ifdef UART
 #include "uart.h"
 
 #define WORD(address) (*(volatile uint32_t *)(address))
@@ -41,3 +42,6 @@ void uart_print(const char *text) {
         put(*text);
     }
 }
+#else
+typedef int no_uart; /* a file must not be empty */
+#endif

@@ -242,7 +242,14 @@ ARGUMENTS = (
         "Line steps of writers lie at, above and below width x pixel step; frame offsets of readers lie below, "
         "at and above the size of a frame; line steps reach 82,944 (readers) and 600,000 (writers).",
         "a reader of a window of a tensor that delivers bytes other than those of the window",
-        ("reader-window",),
+        (
+            "reader-window",
+            "reader-columns-of-one-channel",
+            "writer-frames-behind-arith",
+            "writer-frames-behind-pool",
+            "writer-frames-copied",
+            "writer-frames-copied-in-turns",
+        ),
         _walks,
     ),
     Argument(
@@ -300,7 +307,12 @@ ARGUMENTS = (
         "The mode occurs in about 3,370 units, with features of 9 bits behind the zero point at most; engines send "
         "whole 16-bit numbers to the same port of units with 16-bit kernels.",
         "a convolution that is right where the high byte only repeats the sign, and wrong elsewhere",
-        ("conv-3x3-whole-features",),
+        (
+            "conv-3x3-whole-features",
+            "conv-1x1-whole-features",
+            "conv-3x3-stride-2-whole-features",
+            "conv-3x3-chain-whole-features",
+        ),
         lambda feature: feature == WHOLE,
     ),
     Argument(
@@ -318,6 +330,10 @@ ARGUMENTS = (
             "writers-interleaved-gap",
             "writers-three-interleaved",
             "writers-four-interleaved",
+            "writers-two-pairs",
+            "writers-three-interleaved-8",
+            "writers-five-interleaved-8",
+            "writers-five-interleaved-16",
         ),
         _interleaved,
     ),

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError, plain
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw import four_bits
+from atonc.machine.hw import four_bits, wide_sums
 from atonc.machine.hw.four_bits import FourBits
 from atonc.machine.hw.machine import implausible
 from atonc.machine.hw.safety.evidence.grades import Feature, Value
@@ -34,6 +34,7 @@ class BoardEvidence:
     supported: frozenset[str] = frozenset()  # arguments whose probes all passed; forms by them stay composed
     board: str = ""  # the name of the board
     four_bits: FourBits | None = None  # how engines read kernels of 4 bits, where the board has shown it
+    wide_sums: str = ""  # what a CONVACC makes of sums beyond 24 bits, where the board has shown it
 
     def as_dict(self) -> dict[str, Any]:
         """In numbers."""
@@ -45,6 +46,7 @@ class BoardEvidence:
             "confirmed_arguments": sorted(self.supported),
             "measured": dict(self.constants),
             **({"four_bits": self.four_bits.order} if self.four_bits else {}),
+            **({"wide_sums": self.wide_sums} if self.wide_sums else {}),
         }
 
 
@@ -124,6 +126,7 @@ def evidence_row(found: BoardEvidence) -> dict[str, Any]:
         "supported": sorted(found.supported),
         "constants": [[name, value] for name, value in sorted(found.constants)],
         **four_bits.saved_row(found.four_bits),
+        **wide_sums.saved_row(found.wide_sums),
     }
 
 
@@ -141,6 +144,7 @@ def evidence_of_row(row: Mapping[str, Any]) -> BoardEvidence:
         frozenset(_listed(row, "supported", _argument)),
         _text(row.get("board")),
         four_bits.form_in(row, confirmed=True),
+        wide_sums.answer_in(row),
     )
 
 

@@ -1,0 +1,74 @@
+"""`generate --selftest`: what it writes for networks of several kinds."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from atonc import compile
+from atonc.delivery.generate import selftest
+from atonc.doors.cli import cli
+from atonc.machine.base.errors import UnsupportedError
+from tests.selftest.bench import MODEL, SELFTEST
+
+
+@pytest.fixture(scope="module")
+def files() -> dict[str, str]:
+    made = selftest.selftest_files(compile(MODEL, name="digits", verify=False).view)
+    return {name: data.decode() for name, data in made.items()}
+
+
+def test_four_files(files: dict[str, str]) -> None:
+    assert sorted(files) == ["atonc_selftest.c", "atonc_selftest.h", "digits_selftest.c", "digits_selftest.h"]
+    for name in ("atonc_selftest.c", "atonc_selftest.h"):
+        assert files[name] == (SELFTEST / name).read_text()
+
+
+def test_the_command_writes_them_only_when_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["generate", str(MODEL), "-n", "digits", "--no-verify", "-o"]
+    assert cli.main([*arguments, str(tmp_path / "with"), "--selftest"]) == 0
+    assert cli.main([*arguments, str(tmp_path / "without")]) == 0
+    names = [{path.name for path in (tmp_path / folder).iterdir()} for folder in ("with", "without")]
+    assert names[0] - names[1] == {"atonc_selftest.c", "atonc_selftest.h", "digits_selftest.c", "digits_selftest.h"}
+
+
+def test_checksums_are_those_of_the_image(files: dict[str, str], tmp_path: Path) -> None:
+    compile(MODEL, name="digits", verify=False).save(tmp_path)
+    image = (tmp_path / "digits_atonbuf.xSPI2.raw").read_bytes()
+    text = files["digits_selftest.c"]
+    crcs = re.search(r"crcs_0\[\d+\] = \{(.*?)\}", text, re.DOTALL)
+    row = re.search(r"\{0x70380000UL, (\d+)U, (\d+)U, crcs_0, \{(.*?)\}", text)
+    assert crcs is not None and row is not None
+    size, piece = int(row[1]), int(row[2])
+    assert size == len(image)
+    wanted = [zlib.crc32(image[at : at + piece]) for at in range(0, size, piece)]
+    assert [int(one, 16) for one in re.findall(r"0x\w{8}", crcs[1])] == wanted
+    assert [int(one, 16) for one in re.findall(r"0x\w{8}", row[3])] == np.frombuffer(image[:16], "<u4").tolist()
+
+
+def test_known_output_is_that_of_a_run_on_the_known_input(files: dict[str, str]) -> None:
+    """The memory of the output, which other bytes of the input change."""
+    made = compile(MODEL, name="digits", verify=False)
+    network = selftest.c_network(made.view)
+    given = selftest.known_bytes(0, 64).view(np.int8).reshape(1, 8, 8, 1)
+    wanted = next(iter(made.run(given).values())) if isinstance(made.run(given), dict) else made.run(given)
+    (found,) = selftest.known_outputs(made.view, network)
+    assert np.frombuffer(found, np.int8).tolist() == np.asarray(wanted).reshape(-1).tolist()
+    assert f"{{0x{zlib.crc32(found):08x}U}}" in files["digits_selftest.c"]
+
+
+def test_networks_without_fixed_addresses_are_refused() -> None:
+    view = compile(MODEL, name="digits", verify=False, inputs_allocation=False).view
+    with pytest.raises(UnsupportedError, match="known at run time only"):
+        selftest.selftest_files(view)
+
+
+def test_ranges_have_their_uses(files: dict[str, str]) -> None:
+    text = files["digits_selftest.c"]
+    assert re.search(r"\{0x34200000UL, \d+U, ATONC_SELFTEST_NPU_READS \| ATONC_SELFTEST_NPU_WRITES\}", text)
+    assert re.search(r"\{0x70380000UL, \d+U, ATONC_SELFTEST_NPU_READS \| ATONC_SELFTEST_NPU_CACHED\}", text)
+    assert f"#define ATONC_SELFTEST_WORK {selftest.WORK_BYTES}u" in files["atonc_selftest.h"]
