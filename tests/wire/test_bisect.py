@@ -266,6 +266,20 @@ def test_a_firmware_that_tells_less(
     assert found["cause"] == ("unknown" if lacks & messages.CAN_OBSERVE else "npu")
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--mode", "emulator"], "--bisect needs a board"),
+        (["--mode", "board"], "--bisect needs a board"),
+        (["--mode", "target", "--record", "a.npz"], "--bisect writes no record"),
+        (["--mode", "target", "--page", "a.html"], "--bisect writes no page"),
+    ],
+)
+def test_wishes_that_would_have_no_effect(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["validate", str(DIGITS), "--bisect", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_whole_lines_of_the_cache_are_told() -> None:
     mine = bytes(range(256))
     stale = bytearray(mine)
