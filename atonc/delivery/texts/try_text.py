@@ -85,8 +85,15 @@ def _summary(tried: Tried) -> list[SummaryRow | None]:
         None if tried.recording else SummaryRow("recording", "none: no probe passed", Mark.DOUBT),
         SummaryRow("flash", _program(tried), Mark.DOUBT) if unprogrammed else None,
         SummaryRow("written", ", ".join(map(str, (*tried.files, options.folder / SUMMARY)))),
-        next_row(shell("generate", "MODEL", "--board", options.board, "--evidence", options.folder / EVIDENCE)),
+        _next(tried),
     ]  # fmt: skip
+
+
+def _next(tried: Tried) -> SummaryRow:
+    options = tried.options
+    if tried.settled.log.head.emulated:
+        return next_row("with a board on USB", shell("board", "try", "--board", options.board))
+    return next_row(shell("generate", "MODEL", "--board", options.board, "--evidence", options.folder / EVIDENCE))
 
 
 def _program(tried: Tried) -> str:
