@@ -109,7 +109,8 @@ def _answer_lines(found: BoardEvidence) -> list[str]:
 
 def emulated_answers(found: BoardEvidence) -> list[str]:
     """A warning where no board stands behind `--evidence`."""
-    return [f"the answers of {found.board} are those of the virtual board: they prove nothing about silicon"] if found.emulated else []
+    said = f"the answers of {found.board} are those of the virtual board: they prove nothing about silicon"
+    return [said] if found.emulated else []
 
 
 def grade_text(found: Summary) -> str:
