@@ -255,7 +255,7 @@ _KINDS = (
         (
             "atonc board run firmware.elf --flash network_data.bin@0x70380000",
             "atonc board run firmware.elf --serial pty  # its UART on a pseudo-terminal",
-            "atonc board run firmware.elf --chip-fault axisram3_shutdown  # what a forgotten step looks like",
+            "atonc board run firmware.elf --chip-fault npu_clock_off  # a forgotten step",
         ),
     ),
 )  # fmt: skip
