@@ -85,6 +85,7 @@ class DebugRegisters:
             self._fault |= 1
         elif halted and value & 1:
             self.halted = False
+            self._stopped(self.debugger.go())
 
     def _transfer(self, number: int, write: bool) -> None:
         names = {**dict(enumerate(REGISTERS[:19])), 33: "fpscr"}
