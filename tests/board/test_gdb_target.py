@@ -1,8 +1,9 @@
 """The client for GDB servers against what they say.
 
 Which of these dialogues are real:
-- the virtual board's own server and, where it is installed, OpenOCD run as programs. OpenOCD has no chip here: its
-  dummy adapter answers ones, which is enough for packets, registers, monitor commands and errors, not for a run;
+- the virtual board's own server and, where it is installed, OpenOCD run as programs: OpenOCD once without a chip (its
+  dummy adapter answers ones), once with the virtual board behind a JTAG port (`jtag_chip`), which it takes for a
+  Cortex-M55;
 - `dialogues/pyocd-0.46.0.txt` was recorded from pyOCD's own server (0.46.0 of PyPI) on a fake debug probe with a chip
   of a few registers;
 - ST-LINK_gdbserver and the J-Link GDB Server are written from what is documented, not recorded: ST's manual UM2576 and
@@ -29,7 +30,11 @@ from atonc.delivery.trials.gdb_servers import PROGRAMS, FoundServer, GdbServerPr
 from atonc.delivery.trials.gdb_target import GdbTarget, address_of, registers_of, started_target
 from atonc.machine.base.errors import InputError, ToolError
 from atonc.machine.base.gdb_packets import MOST_PAYLOAD, PacketMark, PacketReader, frame
+from atonc.machine.emu.board import VirtualBoard, read_firmware
+from atonc.machine.emu.board.debugging import BoardDebugger
 from tests.board import gdb_dialogues
+from tests.board.jtag_chip import DebugPort, DebugRegisters, TestAccessPort, serve
+from tests.board.programs import build, needs_compiler
 from tests.patience import PATIENCE, until
 
 needs_openocd = pytest.mark.skipif(shutil.which("openocd") is None, reason="no OpenOCD: apt install openocd")
@@ -423,18 +428,73 @@ target create x.cpu arm7tdmi -chain-position x.cpu
 """
 
 
-@needs_openocd
-def test_openocd_itself(tmp_path: Path) -> None:
-    (tmp_path / "dummy.cfg").write_text(DUMMY)
-    words = ("-c", "gdb_port {port}", "-c", "tcl_port disabled", "-c", "telnet_port disabled", "-f", "dummy.cfg", "-c",
-             "gdb_memory_map disable", "-c", "init")  # fmt: skip
-    path = Path(shutil.which("openocd") or "")
-    program = GdbServerProgram("openocd", gdb_servers.UNKNOWN, ("openocd",), (*words, "-s", str(tmp_path)), "")
+@contextmanager
+def openocd(folder: Path, script: str) -> Iterator[GdbTarget]:
+    """The target behind the program with this script."""
+    (folder / "test.cfg").write_text(script)
+    words = ("-c", "gdb_port {port}", "-c", "tcl_port disabled", "-c", "telnet_port disabled", "-f", "test.cfg", "-c",
+             "gdb_memory_map disable", "-c", "init", "-s", str(folder))  # fmt: skip
+    program = GdbServerProgram("openocd", gdb_servers.UNKNOWN, ("openocd",), words, "")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with started(FoundServer(program, path, tmp_path), port) as server:
-        output: list[str] = []
-        target = started_target(server, port, output.append)
+    with started(FoundServer(program, Path(shutil.which("openocd") or ""), folder), port) as server:
+        target = started_target(server, port)
+        target.wait_s = PATIENCE
+        yield target
+        target.close()
+
+
+CHIP = """
+adapter driver remote_bitbang
+remote_bitbang host 127.0.0.1
+remote_bitbang port {port}
+jtag newtap x cpu -irlen 4 -expected-id 0x4ba00477
+dap create x.dap -chain-position x.cpu
+target create x.cpu cortex_m -dap x.dap -ap-num 0
+cortex_m reset_config sysresetreq
+"""
+
+
+@needs_openocd
+@needs_compiler
+def test_the_virtual_board_through_openocd(tmp_path: Path) -> None:
+    elf = build(tmp_path, "volatile uint32_t turns, go = 1; int main(void) { while (go) turns++; return 0; }")
+    firmware = read_firmware(elf)
+    registers = DebugRegisters(BoardDebugger(lambda: VirtualBoard(firmware), lambda text: None))
+    main, turns = firmware.symbols["main"] & ~1, firmware.symbols["turns"]
+    data = bytes(range(256)) * 4
+    with socket.create_server(("127.0.0.1", 0)) as wire:
+        tap = TestAccessPort(DebugPort(registers))
+        threading.Thread(target=serve, args=(wire, tap), daemon=True).start()
+        with openocd(tmp_path, CHIP.format(port=wire.getsockname()[1])) as target:
+            assert target.dialect is gdb_servers.OPENOCD
+            target.reset()
+            assert registers.resets and target.register("pc") == firmware.symbols["Reset_Handler"] & ~1
+            target.write(0x3420_0000, data)
+            assert target.read(0x3420_0000, len(data)) == data
+            target.set_register("r3", 0x1234_5678)
+            assert target.register("r3") == 0x1234_5678
+            target.break_at(main)
+            target.go()
+            stopped = target.wait(PATIENCE)
+            assert stopped is not None and (stopped.kind, stopped.pc) == ("breakpoint", main)
+            assert target.step().kind == "breakpoint" and target.register("pc") != main
+            target.go()
+            assert target.wait(0.0) is None
+            target.interrupt()
+            stopped = target.wait(PATIENCE)
+            assert stopped is not None and stopped.kind == "interrupt"
+            assert target.read(turns, 4) != bytes(4)
+            target.write(firmware.symbols["go"], bytes(4))
+            target.go()
+            stopped = target.wait(PATIENCE)
+            assert stopped is not None and stopped.kind == "breakpoint"
+            assert target.read(stopped.pc or 0, 2) == b"\x02\xbe"  # the end of the firmware
+
+
+@needs_openocd
+def test_openocd_without_a_chip(tmp_path: Path) -> None:
+    with openocd(tmp_path, DUMMY) as target:
         assert target.dialect is gdb_servers.OPENOCD and "pc" in target.registers
         assert target.register("r0") == 0xFFFF_FFFF and target.read(0x100, 9000) == b"\xff" * 9000
         target.write(0x100, bytes(range(256)) * 40)
@@ -448,7 +508,6 @@ def test_openocd_itself(tmp_path: Path) -> None:
         target.go()
         stopped = target.wait(PATIENCE)
         assert stopped is not None and stopped.kind == "breakpoint"
-        target.close()
 
 
 @needs_openocd
