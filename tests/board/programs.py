@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,14 +28,29 @@ static inline void moment(void) { for (volatile int k = 0; k < 1000; k++) { } } 
 """
 
 
-def build(folder: Path, text: str) -> Path:
-    """A firmware whose main() the text gives."""
+IN_RAM = building.Placement(code=0x3410_0000, code_bytes=0x8_0000)  # as a debugger loads it
+
+
+def build(folder: Path, text: str, placement: building.Placement | None = None) -> Path:
+    """A firmware whose main() the text gives; in flash if nothing else is said."""
     harness = building.runtime_folder("harness")
     source = folder / "program.c"
     source.write_text(PRELUDE + text)
     program = building.CompileUnit((source,), (harness,))
     common = building.CompileUnit((harness / "startup.c", harness / "board_io.c"), (harness,), strict=True)
     toolchain = building.find_toolchain()
-    return building.link(
-        toolchain, building.compile_units(toolchain, [program, common], folder), folder / "program.elf"
-    )
+    objects = building.compile_units(toolchain, [program, common], folder)
+    return building.link(toolchain, objects, folder / "program.elf", placement)
+
+
+@contextmanager
+def busy_host() -> Iterator[None]:
+    """More processes that do nothing but count than the host has cores."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range((os.cpu_count() or 1) + 1)]
+    try:
+        yield
+        assert all(process.poll() is None for process in busy)
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()

@@ -15,7 +15,7 @@ from atonc.delivery.trials.board_running import BoardRun
 from atonc.doors.cli import cli
 from atonc.machine.base.errors import InputError
 from atonc.machine.emu.board.wires import PtyWire, SocketWire
-from tests.board.programs import build, needs_compiler
+from tests.board.programs import IN_RAM, build, needs_compiler
 from tests.errors_said import unwrapped
 
 ECHO = """
@@ -102,6 +102,28 @@ def test_a_firmware_that_hangs_shows_where(echo: Path, monkeypatch: pytest.Monke
     assert "in main" in text and "pc 0x77" in text
     assert "R0 " in text and "XPSR" in text and "lr 0x77" in text
     assert "read  RCC.SR" in text and "times)" in text
+
+
+@needs_compiler
+def test_firmware_in_ram_finds_a_chip_as_after_reset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has to switch on what it uses, unless the chip is said to be open; firmware in flash is left as it was."""
+    bank_on = "WORD(0x56028A4Cu) = 1; WORD(0x52023100u) &= ~(1u << 20); "
+    text = f"int main(void) {{ {bank_on} WORD(0x34200000u) = 5; board_print_hex(WORD(0x34200000u)); "
+    text += "board_print_hex(WORD(0x34270000u) = 6); board_print_hex(WORD(0x34270000u)); "
+    text += 'board_print("\\n"); return 0; }'
+    for name in ("ram", "flash"):
+        (tmp_path / name).mkdir()
+    in_ram, in_flash = (build(tmp_path / name, text, where) for name, where in (("ram", IN_RAM), ("flash", None)))
+
+    def said(*arguments: str) -> str:
+        assert cli.main(["board", "run", *arguments]) == 0
+        return next(line for line in capsys.readouterr().out.splitlines() if line.startswith("| "))
+
+    assert said(str(in_ram)) == said(str(in_flash), "--chip", "reset") == "| 0x000000050x000000060x00000000"
+    assert said(str(in_ram), "--chip", "open") == said(str(in_flash)) == "| 0x000000050x000000060x00000006"
+    assert said(str(in_ram), "--chip-fault", "axisram3_shutdown") == "| 0x000000000x000000060x00000000"
+    assert cli.main(["board", "run", str(in_ram), "--chip-fault", "axisram9_shutdown"]) != 0
+    assert "axisram6_shutdown" in unwrapped(capsys.readouterr().err)
 
 
 @needs_compiler

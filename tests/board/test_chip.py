@@ -17,7 +17,7 @@ from atonc.machine.emu.board.chip import FAULTS, RCC, ChipSetup, StuckBits, faul
 from atonc.machine.emu.board.peripherals import AFTER_FIRST_STAGE
 from atonc.machine.emu.board.rights import iac_index
 from atonc.machine.emu.files.initialisers import load_initialisers
-from tests.board.programs import build, needs_compiler
+from tests.board.programs import build, busy_host, needs_compiler
 from tests.board.test_npu import BLOB, REGISTERS
 
 pytestmark = needs_compiler
@@ -164,6 +164,18 @@ def test_an_engine_that_does_not_answer_hangs_its_epoch(images: dict[str, Firmwa
         assert (f"{name} does not answer" in tried.said) == (name in used) != tried.right
 
 
+@pytest.mark.parametrize("wait", WAITS)
+def test_a_network_takes_the_same_cycles_beside_a_busy_host(images: dict[str, Firmware], wait: str) -> None:
+    def cycles() -> tuple[int, int, int]:
+        tried = Tried(images[wait], ChipSetup())
+        assert tried.right
+        return tried.board.clock.now, tried.board.core.instructions, tried.board.npu.cycles
+
+    alone = cycles()
+    with busy_host():
+        assert cycles() == cycles() == alone
+
+
 def test_a_slow_npu_takes_longer(images: dict[str, Firmware]) -> None:
     """IC6 divides by 256 instead of 3."""
     slow, usual = (Tried(images["asleep"], one, clocks=AFTER_FIRST_STAGE) for one in (faults("npu_slow"), ChipSetup()))
@@ -265,6 +277,8 @@ def test_faults_have_names_and_add_up(images: dict[str, Firmware]) -> None:
     assert len(FAULTS) >= 25
     both = faults("npu_clock_off", "npu_sleep_clock_off", "controller_silent")
     assert {bits.address for bits in both.stuck} == {RCC + 0x260, RCC + 0x2A0} and both.silent
+    both_mapped = mapped("XSPI1") + mapped("XSPI2")
+    assert both_mapped == mapped("XSPI1", "XSPI2") and both_mapped.words[RCC + 0x260] == 1 << 5 | 1 << 12
     with pytest.raises(InputError, match="npu_clok_off"):
         faults("npu_clok_off")
     with pytest.raises(InputError, match="0x50000000"):

@@ -3,9 +3,6 @@ how long the host takes."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,7 +11,7 @@ import pytest
 from atonc.machine.emu.board import VirtualBoard, core, read_firmware
 from atonc.machine.emu.board.peripherals import Terminal, Usart
 from atonc.machine.emu.board.system import Clock
-from tests.board.programs import build, needs_compiler
+from tests.board.programs import build, busy_host, needs_compiler
 
 pytestmark = needs_compiler
 CPU_HZ = 600_000_000
@@ -104,17 +101,9 @@ def test_how_many_instructions_run_at_a_time_does_not_count(elf: Path, monkeypat
 
 
 def test_a_busy_host_does_not_count(elf: Path) -> None:
-    """Beside a process for every core that does nothing but count."""
     alone = measured(elf, SlowWire(5))
-    endless = [sys.executable, "-c", "while True: pass"]
-    busy = [subprocess.Popen(endless) for _ in range((os.cpu_count() or 1) + 1)]
-    try:
+    with busy_host():
         assert {measured(elf, SlowWire(5)) for _ in range(3)} == {alone}
-        assert all(process.poll() is None for process in busy)
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
 
 
 def test_what_is_counted_is_what_was_executed(tmp_path: Path) -> None:

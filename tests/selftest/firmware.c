@@ -20,11 +20,10 @@ enum {
     CLEAN_SIZE_AS_END = 2,
     CLEAN_FIRST_LINE = 4,
     INVALIDATE_NOTHING = 8,
-    LOW_VOLTAGE = 16,
-    WITH_CACHE_RAM = 32,
-    WITH_DTCM = 64,
-    NPU_STARTED = 128,
-    NEVER_SLEEPS = 256,
+    WITH_CACHE_RAM = 16,
+    WITH_DTCM = 32,
+    NPU_STARTED = 64,
+    NEVER_SLEEPS = 128,
 };
 
 volatile uint32_t planted __attribute__((section(".noinit")));
@@ -45,11 +44,10 @@ static void risaf_open(uint32_t number) { /* as ST's firmware does: a secure and
 }
 
 static void set_up(void) {
-    WORD(0x56024820u) = planted & LOW_VOLTAGE ? 0 : 1u; /* PWR_VOSCR */
-    WORD(RCC + SET + 0x24Cu) = 0xFFFu;                  /* memories */
-    WORD(RCC + SET + 0x28Cu) = 0xFFFu;                  /* in sleep too */
-    WORD(RCC + SET + 0x254u) = 1u << 12;                /* RAMCFG */
-    WORD(RCC + SET + 0x258u) = 1u << 9 | 1u << 14;      /* RIFSC, RISAF */
+    WORD(RCC + SET + 0x24Cu) = 0xFFFu;             /* memories */
+    WORD(RCC + SET + 0x28Cu) = 0xFFFu;             /* in sleep too */
+    WORD(RCC + SET + 0x254u) = 1u << 12;           /* RAMCFG */
+    WORD(RCC + SET + 0x258u) = 1u << 9 | 1u << 14; /* RIFSC, RISAF */
     WORD(RCC + SET + 0x260u) = 3u << 30 | 1u << 5 | 1u << 12;
     WORD(RCC + SET + 0x2A0u) = 3u << 30 | 1u << 5 | 1u << 12;
     for (uint32_t bank = 2; bank <= 6; bank++)
@@ -104,7 +102,7 @@ uint32_t atonc_tick_ms(void) { return board_milliseconds(); }
 static const uint32_t watched[] = {
     RCC + 0x24Cu, RCC + 0x254u, RCC + 0x258u, RCC + 0x25Cu, RCC + 0x260u, RCC + 0x2A0u, 0x580E0000u, 0x580E0008u, 0x580E000Cu,
     0x580E0010u, 0x580E1000u, 0x580E1014u, 0x580E1024u, 0x580E2000u, 0x580FE000u, 0x54024C14u, 0x34200100u, 0x34270000u,
-    0x3427003Cu, 0x3427007Cu, 0x342E0040u, 0x340F0000u, 0xE0001000u,
+    0x3427003Cu, 0x3427007Cu, 0x342E0040u, 0x340F0000u, 0xE0001000u, 0xE000EDFCu,
 };
 #define WATCHED (sizeof watched / sizeof watched[0])
 
@@ -138,7 +136,7 @@ int main(void) {
     };
     uint32_t before[WATCHED], after[WATCHED];
     set_up();
-    atonc_set_watchdog(1000, 0);
+    atonc_set_watchdog(0, 200);
     look(before);
     found = atonc_selftest(&map, findings, MOST);
     look(after);

@@ -41,10 +41,11 @@ def compiled(compiler: str, target: Path, *options: str, source: Path = SOURCE) 
 
 
 def _string_h(folder: Path) -> tuple[str, ...]:
-    """What a C library has to have: two functions."""
+    """What a C library has to have: three functions."""
     (folder / "libc").mkdir(exist_ok=True)
-    text = "#include <stddef.h>\nvoid *memset(void *, int, size_t);\nint memcmp(const void *, const void *, size_t);\n"
-    (folder / "libc" / "string.h").write_text(text)
+    text = "void *memset(void *, int, size_t);\nint memcmp(const void *, const void *, size_t);\n"
+    text += "void *memcpy(void *restrict, const void *restrict, size_t);\n"
+    (folder / "libc" / "string.h").write_text("#include <stddef.h>\n" + text)
     return (f"-I{folder / 'libc'}",)
 
 

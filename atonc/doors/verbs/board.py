@@ -309,8 +309,8 @@ _KINDS = (
             ),
             arg(
                 "--chip-fault", action="append", default=[], metavar="NAME",
-                help="plant a fault of the set-up, such as npu_clock_off; a wrong name lists all of them; may be given "
-                "several times",
+                help="plant a fault of the set-up, such as npu_clock_off (docs/virtual_board.md); may be given several "
+                "times",
             ),
             arg("--seconds", type=float, metavar="S", help="stop after this many seconds (default: when told to)"),
             arg(
@@ -330,7 +330,7 @@ _KINDS = (
             "atonc board run firmware.elf --flash network_data.bin@0x70380000",
             "atonc board run firmware.elf --serial pty  # its UART on a pseudo-terminal",
             "atonc board run firmware.elf --gdb :3333  # then: gdb-multiarch firmware.elf -ex 'target remote :3333'",
-            "atonc board run firmware.elf --chip-fault axisram3_shutdown  # what a forgotten step looks like",
+            "atonc board run firmware.elf --chip-fault npu_clock_off  # a forgotten step",
         ),
     ),
 )  # fmt: skip

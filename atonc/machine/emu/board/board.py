@@ -264,15 +264,16 @@ class VirtualBoard:
     def _remap(self) -> None:
         """The CPU reaches what is there now: RAM that is off reads as zero, external memory that is not mapped
         faults."""
-        away = set(self.chip.away) if self.chip is not None else set()
+        away = self.chip.away if self.chip is not None else {}
         for place in (*BANKS, *WINDOWS):
             if (place.name in away) != (place.name in self._away):
                 for start, data in self._mapped_at(place.base, place.end):
                     self._show(start, data, place.name not in away, isinstance(place, RamBank))
-        self._away = away
-        ends = [(place.base, place.end) for place in (*BANKS, *WINDOWS) if place.name in away]
-        aliases = [(start & ~ALIAS, end & ~ALIAS) for start, end in ends if start >> 28 == 3]
-        self.core.memory.absent = ends + aliases
+        self._away = set(away)
+        banks = [(bank.base, bank.end, "") for bank in BANKS if bank.name in away]
+        aliases = [(start & ~ALIAS, end & ~ALIAS, "") for start, end, _ in banks]
+        faulting = [(window.base, window.end, away[window.name]) for window in WINDOWS if window.name in away]
+        self.core.memory.absent = banks + aliases + faulting
 
     def _mapped_at(self, start: int, end: int) -> list[tuple[int, Bytes]]:
         found = []
@@ -428,6 +429,7 @@ class VirtualBoard:
             *("  ".join(values[k : k + 8]) for k in (0, 8)),
             f"{core.instructions:,} instructions, {self.clock.now:,} cycles, {self.npu.epochs} epochs",
             *([f"the NPU hangs: {self.npu.fault}"] if self.npu.fault is not None else []),
+            *([f"the NPU stands still: {self.npu.stalled}"] if self.npu.stalled else []),
             "last accesses to devices, the newest below:",
             *(f"  {line}" for line in self.accesses.recent_lines()[-12:]),
         ]

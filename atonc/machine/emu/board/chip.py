@@ -19,8 +19,7 @@ open. Firmware has to switch on what it uses, as on silicon:
                     until the firmware invalidates; they never end while the cache's RAM has no clock. What the NPU
                     writes reaches memory at once, other than a cache that nobody cleans.
 
-Reset values that nobody published are chosen: MEMENR has the clocks of AXISRAM1, AXISRAM2, FLEXRAM and the AHB RAMs on,
-all sleep clocks are off.
+After reset AXISRAM1, AXISRAM2, FLEXRAM and the AHB RAMs have their clocks; that all sleep clocks are off is assumed.
 
 Faults are planted with `StuckBits`, bits that keep their value whatever a firmware writes: so a firmware that sets
 everything right behaves like one that forgot a step. `FAULTS` names those of first hours; several are joined by
@@ -34,6 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 
+from atonc.machine.base import words
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.board.peripherals import base_of
@@ -122,8 +122,9 @@ class ChipSetup:
     deaf_cache: bool = False  # maintenance of the CPU's data cache does nothing
 
     def __add__(self, other: ChipSetup) -> ChipSetup:
-        """Both; where they disagree, the later one."""
-        words, stuck = {**self.words, **other.words}, (*self.stuck, *other.stuck)
+        """Both: all bits that one of them sets; where stuck bits disagree, the later ones."""
+        words = {place: self.words.get(place, 0) | other.words.get(place, 0) for place in {*self.words, *other.words}}
+        stuck = (*self.stuck, *other.stuck)
         return ChipSetup(words, stuck, self.silent | other.silent, self.deaf_cache or other.deaf_cache)
 
 
@@ -203,5 +204,5 @@ FAULTS: Mapping[str, ChipSetup] = {
 def faults(*names: str) -> ChipSetup:
     unknown = [name for name in names if name not in FAULTS]
     if unknown:
-        raise InputError(f"no fault is called {unknown[0]}", remedy=f"one of {', '.join(sorted(FAULTS))}")
+        raise InputError(f"no fault is called {unknown[0]}", remedy=words.instead(unknown[0], FAULTS))
     return _joined(FAULTS[name] for name in names)

@@ -137,7 +137,7 @@ class Npu:
 
     def reset(self) -> None:
         """By RCC: everything that was written or under way is gone."""
-        self.replay, self.fault, self._pending = Replay(), None, False
+        self.replay, self.fault, self.stalled, self._pending = Replay(), None, "", False
         self.running.clear()
         self._irq.clear()
         self._ends.clear()
@@ -336,6 +336,7 @@ class Npu:
 
     def _end(self, turn: int) -> None:
         if turn in self._ends:
+            self.stalled = ""
             self._ends.pop(turn)[1]()
 
     def core_sleeps(self, asleep: bool) -> None:

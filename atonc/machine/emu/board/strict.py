@@ -37,7 +37,7 @@ from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.machine import Machine
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
-_RESET_MEMENR = 0x13F0  # AXISRAM1 and 2, FLEXRAM, AHB and backup RAMs, boot ROM: what ST's HAL restores
+_RESET_MEMENR = 0x13F0  # AXISRAM1 and 2, FLEXRAM, AHB and backup RAMs, boot ROM: what ST's validation restores
 _SIZES = {"RAMCFG": 0x800, "CACHEAXI": 0x400, "XSPI1": 0x400, "XSPI2": 0x400, "XSPI3": 0x400}  # others are 4 KB
 # RAMCFG, RIFSC, IAC and the other RISAFs have clock bits too; ST's applications write to RAMCFG and RISAF without them
 _CLOCKS = {

@@ -397,7 +397,7 @@ class CpuMemory:
 
     def __init__(self) -> None:
         self.windows: list[MemoryWindow] = []
-        self.absent: list[tuple[int, int]] = []  # of a strict chip: they read as zero, writes are lost
+        self.absent: list[tuple[int, int, str]] = []  # of a strict chip: zeros, writes are lost; or why it faults
         self._last: MemoryWindow | None = None
 
     def add(self, start: int, data: Bytes) -> None:
@@ -415,8 +415,11 @@ class CpuMemory:
         if window is None or address + size_bytes > window.end:
             raise InputError(f"access to {size_bytes} bytes at {address:#010x}, where no memory is")
         offset = address - window.start
-        if any(start < address + size_bytes and address < end for start, end in self.absent):
-            return np.zeros(size_bytes, np.uint8)
+        for start, end, why in self.absent:
+            if start < address + size_bytes and address < end:
+                if why:
+                    raise InputError(f"access to {size_bytes} bytes at {address:#010x}, {why}")
+                return np.zeros(size_bytes, np.uint8)
         return window.data[offset : offset + size_bytes]
 
     def code(self, address: int, size_bytes: int) -> bytes:

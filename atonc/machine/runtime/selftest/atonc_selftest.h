@@ -144,7 +144,8 @@ typedef struct {
       "look at RISAFx_IAESR for who it was; after correction clear it with RISAFx_IACR") \
     X(27, RAM_CPU, "none", "a memory does not keep what the CPU writes (detail: bank)", \
       "look at supply and clocks of the bank, at the MPU, and for external RAM at its timing and latency settings") \
-    X(28, NPU_VERSION, "VERSION of a unit", "a unit of the NPU does not answer as that of an STM32N6 (detail: unit)", \
+    X(28, NPU_VERSION, "VERSION of a unit", \
+      "a unit of the NPU has another version than that of an STM32N6 (detail: unit)", \
       "0: the NPU has no clock or its registers are blocked; else the chip is another one than atonc compiles for") \
     X(29, NPU_BUSY, "EPOCHCTRL_CTRL.RUNNING, STRENGx_CTRL.RUNNING", "the NPU is running (detail: unit)", \
       "call the self-test before the network starts or between two inferences") \
@@ -175,14 +176,12 @@ typedef struct {
       "set the clocks as the board file says, or correct npu_mhz in the board file") \
     X(42, NPU_RAM_RATE, "RCC_CFGR1, RCC_IC11CFGR", "the NPU's RAM has another clock than the board file says", \
       "set the clocks as the board file says, or correct npu_ram_mhz in the board file") \
-    X(43, VOLTAGE, "PWR_VOSCR.VOS", "clocks above 600 MHz (CPU) or 800 MHz (NPU) at the lower core voltage", \
-      "raise the core voltage, then HAL_PWREx_ControlVoltageScaling(PWR_REGULATOR_VOLTAGE_SCALE0), before the clocks") \
-    X(44, PROBE_TIME, "none", \
+    X(43, PROBE_TIME, "none", \
       "the NPU takes another time for a small program than at its clock (found, wanted: NPU cycles)", \
       "the clock registers say another frequency than the NPU has: look at PLL lock and at the dividers") \
-    X(45, NETWORK_RUN, "none", "the network does not end its run (found: what the runtime says)", \
+    X(44, NETWORK_RUN, "none", "the network does not end its run (found: what the runtime says)", \
       "everything that the self-test can see is sound: look at the runtime's version and at its interrupt handler") \
-    X(46, NETWORK_OUTPUT, "none", \
+    X(45, NETWORK_OUTPUT, "none", \
       "the network's output for the known input is wrong (detail: output; CRC-32 found, wanted)", \
       "everything that the self-test can see is sound: validate the network with --mode target and report it")
 
