@@ -56,6 +56,8 @@ def test_from_a_model_to_an_image_and_again(config: Path, capsys: pytest.Capture
     assert labels == ["done", "skipped", "skipped", "took", "next"], last
     after = tree(root)
     assert after[f"{FIRMWARE}/Project.elf"].startswith(b"\x7fELF")
+    assert f"{FIRMWARE}/Project.elf".encode() in after[".vscode/launch.json"]
+    assert b"network_data.hex" in after[".vscode/tasks.json"]
     header = after[f"Application/{BOARD}/Inc/app_config.h"]
     assert header.count(b"\r\n") == header.count(b"\n")
     assert meaning(header.decode())["NB_CLASSES"] == "( 2 )"

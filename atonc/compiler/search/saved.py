@@ -63,8 +63,9 @@ def read_decisions(path: Path, graph: Graph, now: MadeFor) -> Decisions:
         given = _object(found.get(KEY, found), f"its {KEY!r}")
         decisions = _decisions(given)
     except (ValueError, TypeError, RecursionError) as error:
+        what = "a binary file" if isinstance(error, UnicodeDecodeError) else str(error)[:200]
         raise InputError(
-            f"no decisions: {str(error)[:200]}",
+            f"no decisions: {what}",
             where=str(path),
             rule="a file that `atonc explain --search --json` or `atonc generate` wrote (NAME_program.json)",
         ) from None

@@ -25,6 +25,7 @@ from atonc.delivery.deploy.app_config import header_of, text_of
 from atonc.delivery.deploy.deployment import Deployment, DeployStep, StepResult, draft, inputs_digest, put
 from atonc.delivery.deploy.h747 import line_end, plan_patch
 from atonc.delivery.deploy.journal import Contents, digest
+from atonc.delivery.firmware.launch_files import absent, launch_files
 from atonc.delivery.generate.profiles import read_profile
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError, ToolError, UnsupportedError
@@ -217,6 +218,10 @@ def _build_step(deployment: Deployment, dry_run: bool) -> StepResult:
         image = _BUILDERS[name](deployment, handle)
     firmware = deployment.layout.firmware
     files = {f"{firmware}/{ELF}": image.read_bytes(), f"{firmware}/{BINARY}": _binary(image)}
+    if not deployment.is_h7:
+        weights = f"{deployment.layout.network}/{HEX}"
+        flash = [weights] if deployment.current(weights) is not None else []
+        files |= absent(launch_files(f"{firmware}/{ELF}", flash), deployment.current)
     return put(deployment, files, dry_run, f"{firmware}/{BINARY}")
 
 

@@ -10,6 +10,7 @@ from atonc.compiler.emit.c import names
 from atonc.delivery.firmware import image as firmware
 from atonc.delivery.firmware.building import runtime_folder
 from atonc.delivery.firmware.image import ImageNetwork
+from atonc.delivery.firmware.launch_files import absent, launch_files
 from atonc.insight.report.document import SummaryRow, next_row, summary_lines
 from atonc.machine.base.disk import write_file, write_files
 from atonc.machine.base.errors import InputError
@@ -78,6 +79,7 @@ def write_sources(options: BuildOptions, output: Path) -> list[str]:
     bare = _bare_obstacle(networks, outside)
     files["README.md"] = _readme(options, networks, outside, bare).encode()
     write_files(output, files)
+    _write_launch_files(output, [f"{_flash_name(address)}@{address:#x}" for address, _ in outside])
     how = f"make -C {output}" if not bare else f"put them into your project: {bare}"
     rows = (
         SummaryRow("networks", ", ".join(network.name for network in networks)),
@@ -85,6 +87,15 @@ def write_sources(options: BuildOptions, output: Path) -> list[str]:
         next_row(f"{how}; {output / 'README.md'}"),
     )
     return [*_told(networks), *summary_lines(rows)]
+
+
+def _write_launch_files(output: Path, flash: Sequence[str]) -> None:
+    def current(file: str) -> bytes | None:
+        return (output / file).read_bytes() if (output / file).is_file() else None
+
+    for file, data in absent(launch_files("firmware.elf", flash), current).items():
+        (output / file).parent.mkdir(exist_ok=True)
+        write_file(output / file, data)
 
 
 def _add(files: dict[str, bytes], network: ImageNetwork) -> None:

@@ -16,6 +16,7 @@ from atonc.delivery.probes.convolutions import (
     PRODUCTS_A_CYCLE,
     SIDE_BY_SIDE,
 )
+from atonc.delivery.probes.dma import DMA
 from atonc.delivery.probes.engines import ARBITRATION, CIPHERS, ENGINES, INTERFACES
 from atonc.delivery.probes.kernels import KERNEL_RATES, NARROW_RATES, WRITTEN_KERNELS
 from atonc.delivery.probes.sums import SUMS
@@ -24,7 +25,7 @@ from atonc.delivery.probes.units import ARITH, POOL
 
 PROBES: tuple[Probe, ...] = (
     *(*ENGINES, *ARITH, *CONVOLUTIONS, *POOL, *PADDING, *SIDE_BY_SIDE, *KERNELS, *INTERFACES, *ARBITRATION, *TIMING),
-    *(*PRODUCTS_A_CYCLE, *WRITTEN_KERNELS, *KERNEL_RATES, *SUMS),
+    *(*PRODUCTS_A_CYCLE, *WRITTEN_KERNELS, *KERNEL_RATES, *SUMS, *DMA),
     *(*FOUR_BITS, *NARROW_RATES),  # nobody has seen such a program
     *CIPHERS,  # nor such a one
 )

@@ -31,6 +31,16 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Transfer:
+    """Bytes that the chip's DMA moves beside the program: from a constant into a buffer, from this byte on."""
+
+    source: str
+    target: str
+    offset: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
 class ProbeEpochs:
     """Epochs from one input to one output. What no writer touches of the output must survive, so it counts too."""
 
@@ -40,6 +50,7 @@ class ProbeEpochs:
     keep_tables: bool = False  # coefficients that are still in a unit are not loaded again
     homes: Mapping[str, str] = field(default_factory=dict)  # buffer -> memory, where it matters which
     answers: tuple[Answer, ...] = ()  # instead of the emulator's, for settings that it does not model
+    transfer: Transfer | None = None
     must_differ: bool = False  # from the one answer: nobody knows which bytes come, only which must not
 
 

@@ -19,7 +19,7 @@ from atonc.compiler.ir import Graph, Tensor
 from atonc.compiler.place import BoardMemory, Placed, board
 from atonc.compiler.plan.types import Buffer, BufferKind
 from atonc.compiler.verify.emulation import Emulation
-from atonc.delivery.probes.bench import INPUT, OUTPUT, Answer, Probe, ProbeEpochs
+from atonc.delivery.probes.bench import INPUT, OUTPUT, Answer, Probe, ProbeEpochs, Transfer
 from atonc.machine.base.about import __version__
 from atonc.machine.base.errors import InternalError
 from atonc.machine.base.frozen import dataclass
@@ -42,6 +42,7 @@ class BuiltProbe:
     answers: tuple[Answer, ...]  # the emulator's, or each that the silicon may show
     emulated: bool = True  # False: the emulator does not know this setting
     must_differ: bool = False
+    transfer: Transfer | None = None
 
     @property
     def expected(self) -> bytes:
@@ -96,8 +97,17 @@ def build(probe: Probe) -> BuiltProbe:
 
 def build_from(probe: Probe, made: ProbeEpochs, target: BoardMemory, flash_used: int = 0) -> BuiltProbe:
     network = bound(c_name(probe), made, target, flash_used)
-    answers = made.answers or (Answer(AS_EMULATED, _expected(network, made.stimulus)),)
-    return BuiltProbe(probe, network, made.stimulus, answers, not made.answers, made.must_differ)
+    answers = made.answers or (Answer(AS_EMULATED, _moved(made, _expected(network, made.stimulus))),)
+    return BuiltProbe(probe, network, made.stimulus, answers, not made.answers, made.must_differ, made.transfer)
+
+
+def _moved(made: ProbeEpochs, output: bytes) -> bytes:
+    """The output with what the DMA brings."""
+    if made.transfer is None:
+        return output
+    source = next(buffer.data for buffer in made.buffers if buffer.name == made.transfer.source)
+    at, size = made.transfer.offset, made.transfer.size_bytes
+    return output[:at] + source[:size] + output[at + size :]
 
 
 def bound(name: str, made: ProbeEpochs, target: BoardMemory | None = None, flash_used: int = 0) -> CNetwork:

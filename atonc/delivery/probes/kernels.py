@@ -83,7 +83,7 @@ _FEW, _MANY = 4, 20  # sets of kernels
 _SET_BYTES = _CHANNELS * _SET
 
 
-def _streamed(sets: int, memory: str, four_bits: bool = False) -> ProbeEpochs:
+def streamed(sets: int, memory: str, four_bits: bool = False) -> ProbeEpochs:
     """So many sets of deep kernels over one small frame."""
     part = Part(Area.whole(_SIDE, _SIDE, _CHANNELS), np.zeros((_SET, 1, 1, _CHANNELS), np.int16), NO_PADS, 1)
     unit = replace(unit_config(part, PACKED, _CHANNELS, _SET), out_shift=CUT)
@@ -120,7 +120,7 @@ _MEMORIES = (
 def _rated(name: str, what: str, memory: str, control: str, four_bits: bool) -> tuple[Probe, Probe]:
     """With few and with many sets of kernels."""
     known = "no program that reads values of 4 bits is published" if four_bits else _KNOWN
-    short, long = (partial(_streamed, sets, memory, four_bits) for sets in (_FEW, _MANY))
+    short, long = (partial(streamed, sets, memory, four_bits) for sets in (_FEW, _MANY))
     few, many = (f"{sets} sets of deep kernels {what} over one frame of 2x2" for sets in (_FEW, _MANY))
     more = _SET_BYTES * (_MANY - _FEW)
     return (

@@ -83,10 +83,18 @@ def _row(one: BuiltProbe, stored: _Bytes) -> Words:
         "stimulus_bytes": len(one.stimulus),
         "expected_bytes": len(one.expected),
         "places": ", ".join(f"{one.home(buffer).address:#010x}u" for buffer in (INPUT, OUTPUT)),
+        "transfer": _transfer(one),
         "answers_count": len(one.answers),
         "constants_count": len(one.constants),
         "needs": " | ".join(need for need, wanted in needs.items() if wanted) or "0",
     }
+
+
+def _transfer(one: BuiltProbe) -> str:
+    if one.transfer is None:
+        return "0"
+    source, target = one.home(one.transfer.source).address, one.home(one.transfer.target).address
+    return f"{source:#010x}u, {target + one.transfer.offset:#010x}u, {one.transfer.size_bytes}u"
 
 
 def _constant(home: Placed, stored: _Bytes) -> Words:

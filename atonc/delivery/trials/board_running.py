@@ -19,12 +19,14 @@ from atonc.machine.emu.board.gdb_server import GdbListening, GdbServer
 from atonc.machine.emu.board.peripherals import AFTER_FIRST_STAGE
 from atonc.machine.emu.board.semihosting import SEMIHOSTING, answer
 from atonc.machine.emu.board.wires import PtyWire, SocketWire
+from atonc.machine.emu.files.initialisers import read_hex
 
 STRETCH = 2_000_000  # instructions between two looks at what the host wants
 PATIENCE = 1_000_000_000  # instructions without a byte, an epoch or sleep, after which a firmware counts as hung
 _PORT = re.compile(r"socket:(\d{1,5})")
 _ADDRESS = re.compile(r"(.+)@(0x[0-9A-Fa-f]{1,8}|\d{1,10})(?:\+(0x[0-9A-Fa-f]{1,8}|\d{1,10}))?")
 _MAX_FLASH = 256 << 20
+HEX = ".hex"
 
 Say = Callable[[str], None]
 
@@ -66,7 +68,9 @@ class BoardRunEnd:
 
 
 def contents(text: str) -> PreloadedFile:
-    """FILE@ADDRESS, or FILE@ADDRESS+BYTES to leave out the first bytes of the file."""
+    """FILE@ADDRESS, or FILE@ADDRESS+BYTES to leave out the first bytes of the file; FILE.hex knows its addresses."""
+    if text.endswith(HEX):
+        return PreloadedFile(Path(text), 0)
     found = _ADDRESS.fullmatch(text)
     if not found:
         raise InputError(f"{text} is not FILE@ADDRESS", rule="as in model_rel.bin@0x71000000")
@@ -103,8 +107,11 @@ def put(board: VirtualBoard, parts: Sequence[PreloadedFile]) -> None:
             raise InputError("no such file", where=str(part.path))
         if part.path.stat().st_size > _MAX_FLASH:
             raise InputError("larger than any memory of the board", where=str(part.path))
-        data = np.fromfile(part.path, np.uint8)[part.skip :]
-        board.poke(part.address, data)
+        if part.path.name.endswith(HEX):
+            for address, content in read_hex(part.path):
+                board.poke(address, np.frombuffer(content, np.uint8))
+        else:
+            board.poke(part.address, np.fromfile(part.path, np.uint8)[part.skip :])
 
 
 def run_firmware(options: BoardRun, say: Say, stop: Callable[[], bool] = lambda: False) -> BoardRunEnd:

@@ -1,8 +1,8 @@
 """GDB servers: how each wants a reset to be ordered, and how each is started for an STM32N6. One table; nothing else of
 the client depends on the server.
 
-What was run: OpenOCD 0.12 of Debian and the virtual board's own server. The others are written from their manuals and
-from public logs; nobody has tried them on an STM32N6 with this package yet.
+What was run: OpenOCD 0.12 of Debian, pyOCD 0.46 of PyPI (both without a chip) and the virtual board's own server. The
+others are written from their manuals and from public logs. None was tried on an STM32N6 with this package yet.
 """
 
 from __future__ import annotations
@@ -33,27 +33,31 @@ class GdbDialect:
 
     name: str
     words: str
-    reset: tuple[str, ...]  # monitor commands that reset the chip and leave it halted
+    reset: tuple[tuple[str, ...], ...]  # monitor commands that reset the chip and leave it halted; the first that work
     fix: str = ""  # where it refuses something
     feature: str = ""
 
 
-OURS = GdbDialect("virtual board", "atonc virtual board", ("reset halt",), feature=r"\batonc\.board")
+_TOGETHER, _APART = ("reset halt",), ("reset", "halt")
+OURS = GdbDialect("virtual board", "atonc virtual board", (_TOGETHER,), feature=r"\batonc\.board")
 OPENOCD = GdbDialect(
-    "OpenOCD", "Open On-Chip Debugger", ("reset halt",), "look at OpenOCD's own output: it names the cause"
+    "OpenOCD", "Open On-Chip Debugger", (_TOGETHER,), "look at OpenOCD's own output: it names the cause"
 )
 PYOCD = GdbDialect(  # it has no such command
-    "pyOCD", "pyocd|unrecognized command", ("reset halt",), "look at pyOCD's own output: it names the cause", "QNonStop"
+    "pyOCD", "pyocd|unrecognized command", (_TOGETHER,), "look at pyOCD's own output: it names the cause", "QNonStop"
 )
 JLINK = GdbDialect(
-    "J-Link GDB Server", "SEGGER|J-Link", ("reset", "halt"), "look at the window or the log of the J-Link GDB Server"
+    "J-Link GDB Server", "SEGGER|J-Link", (_APART,), "look at the window or the log of the J-Link GDB Server"
 )
 STLINK = GdbDialect(
-    "ST-LINK GDB server", "ST-?LINK|STMicroelectronics", ("reset", "halt"), "look at the output of ST-LINK_gdbserver"
+    "ST-LINK GDB server", "ST-?LINK|STMicroelectronics", (_APART,), "look at the output of ST-LINK_gdbserver"
 )
-UNKNOWN = GdbDialect("GDB server", "(?!)", ("reset halt",), "name the server with --server; is it one for Cortex-M?")
+# reset alone lets some chips run on; those that do not know the two words together stop by themselves
+UNKNOWN = GdbDialect("GDB server", "(?!)", (_TOGETHER, _APART), "look at what the server itself prints")
 # what a monitor command prints that failed: some servers call it a success all the same
-FAILURE = re.compile(r"^\s*(?:error|failed|transfer failed|unexpected error)\b", re.IGNORECASE | re.MULTILINE)
+FAILURE = re.compile(
+    r"^\s*(?:error|failed|transfer failed|unexpected error|unknown|unsupported|invalid)\b", re.IGNORECASE | re.MULTILINE
+)
 DIALECTS = (OURS, OPENOCD, JLINK, STLINK, PYOCD)
 
 
@@ -86,7 +90,7 @@ PROGRAMS = (
         "openocd", OPENOCD, ("openocd",),
         (
             "-c", "gdb_port {port}", "-c", "tcl_port disabled", "-c", "telnet_port disabled",
-            "-f", "interface/stlink.cfg", "-c", "transport select dapdirect_swd", "-c", "adapter speed {khz}",
+            "-f", "interface/stlink-dap.cfg", "-c", "transport select dapdirect_swd", "-c", "adapter speed {khz}",
             "-f", "target/stm32n6x.cfg",
         ),
         "a release newer than 0.12 (Debian's 0.12 has no STM32N6), or the one inside STM32CubeIDE",

@@ -17,7 +17,7 @@ from dataclasses import replace
 from atonc.delivery.trials.gdb_servers import DIALECTS, FAILURE, UNKNOWN, GdbDialect, RunningServer, retries
 from atonc.machine.base.errors import ToolError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.base.gdb_packets import Mark, PacketReader, frame
+from atonc.machine.base.gdb_packets import PacketMark, PacketReader, frame
 
 DEFAULT_PORT = 3333
 _SUPPORTED = b"qSupported:swbreak+;hwbreak+;vContSupported+"
@@ -116,7 +116,7 @@ class GdbTarget:
                 "then give its address with --gdb HOST:PORT",
             ) from error
         self._line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._reader, self._came = PacketReader(repeats=True), list[bytes | Mark]()
+        self._reader, self._came = PacketReader(repeats=True), list[bytes | PacketMark]()
         self._acknowledge = True
         self._binary: bool | None = None  # whether the server takes X packets; None: not asked yet
         self._single: bool | None = None  # whether it takes p packets
@@ -259,15 +259,24 @@ class GdbTarget:
         standing = tuple(self._breakpoints)
         for address in standing:
             self.clear_break(address)
-        for order in self.dialect.reset:
-            said = self.monitor(order)
-            if FAILURE.search(said):
-                raise self._refused(f"`monitor {order}` failed", b"", said=said)
+        self._order_reset()
         reply = self._ask(b"?")
         if reply[:1] not in (b"S", b"T"):
             raise self._refused("the chip does not stand still after a reset", reply)
         for address in standing:
             self.break_at(address)
+
+    def _order_reset(self) -> None:
+        for orders in self.dialect.reset:
+            try:
+                for order in orders:
+                    said = self.monitor(order)
+                    if FAILURE.search(said):
+                        raise self._refused(f"`monitor {order}` failed", b"", said=said)
+                return
+            except ToolError:
+                if orders == self.dialect.reset[-1]:
+                    raise
 
     def break_at(self, address: int) -> None:
         """A breakpoint by a comparator of the core, which works in every memory; else one that the server plants."""
@@ -285,21 +294,23 @@ class GdbTarget:
             self._ask(b"z%s,%x,2" % (kind, address & ~1))
 
     def step(self) -> StopReason:
-        """One instruction."""
+        """One instruction. A breakpoint at it is taken away meanwhile, as debuggers do: servers would stop at once."""
+        here = self.register("pc") & ~1
+        standing = here in self._breakpoints
+        self.clear_break(here)
         self._send(b"s")
         self.running = True
         stopped = self.wait(self.wait_s)
         if stopped is None:
             raise self._error("a single step does not end", "interrupt the core and look where it stands")
+        if standing:
+            self.break_at(here)
         return stopped
 
     def go(self) -> None:
-        """Lets the core run. Where it stands at a breakpoint it first steps over it, as debuggers do."""
-        here = self.register("pc") & ~1
-        if here in self._breakpoints:
-            self.clear_break(here)
+        """Lets the core run, over a breakpoint that it stands at."""
+        if self.register("pc") & ~1 in self._breakpoints:
             self.step()
-            self.break_at(here)
         self._send(b"c")
         self.running = True
 
@@ -369,10 +380,10 @@ class GdbTarget:
         end = time.monotonic() + self.wait_s
         while self._receive(end - time.monotonic()):
             for k, event in enumerate(self._came):
-                if event is Mark.TAKEN or isinstance(event, bytes):
-                    del self._came[: k + (event is Mark.TAKEN)]
+                if event is PacketMark.TAKEN or isinstance(event, bytes):
+                    del self._came[: k + (event is PacketMark.TAKEN)]
                     return True
-                if event is Mark.AGAIN:
+                if event is PacketMark.AGAIN:
                     del self._came[: k + 1]
                     return False
             self._came.clear()
@@ -384,7 +395,7 @@ class GdbTarget:
         while True:
             while self._came:
                 event = self._came.pop(0)
-                if event is Mark.BROKEN and self._acknowledge:
+                if event is PacketMark.BROKEN and self._acknowledge:
                     self._send_raw(b"-")
                 if not isinstance(event, bytes):
                     continue

@@ -46,7 +46,7 @@ from atonc.machine.cost.network import StepCost
 from atonc.machine.emu import tensors
 from atonc.machine.emu.files.network_c import find_networks
 from atonc.machine.emu.files.types import BufferInfo
-from atonc.machine.emu.network import EmulatedNetwork
+from atonc.machine.emu.network import EmulatedNetwork, load
 
 _REMEDY = (
     "name what was flashed with --val-json FOLDER/NAME_c_info.json; or build and flash the firmware of this model, "
@@ -56,6 +56,7 @@ AGREE = 4  # runs of one input, among which two must agree
 _FLOAT_ERROR = 2.0**-21  # of durations, which come as floats
 COMPILED = "this compilation"
 Progress = Callable[[int, int], None]
+Contents = Sequence[tuple[int, bytes]]
 
 
 @dataclass(frozen=True)
@@ -125,12 +126,15 @@ class ExpectedRun(Protocol):
 
     def expect(self, sample: Sample) -> Expectation: ...
 
+    def emulated(self) -> tuple[EmulatedNetwork, Contents]:
+        """The network on the emulator, and what its memories hold at first."""
+
 
 class CompiledSide:
     """A model as it was compiled here, on the emulator."""
 
     def __init__(self, view: CompileView, looked: tuple[str, ...] = ()) -> None:
-        self._compiled = view.compiled
+        self._view, self._compiled = view, view.compiled
         self._emulation = Emulation(view.compiled.program, view.compiled.graph)
         with tempfile.TemporaryDirectory(prefix="atonc_") as folder:
             network = image_network(view, Path(folder) / "network")
@@ -153,6 +157,11 @@ class CompiledSide:
 
     def expect(self, sample: Sample) -> Expectation:
         return expectation(self._compiled, self._emulation, sample)
+
+    def emulated(self) -> tuple[EmulatedNetwork, Contents]:
+        self._kept = tempfile.TemporaryDirectory(prefix="atonc_")  # whoever names layers reads it again
+        network = image_network(self._view, Path(self._kept.name) / "network")
+        return load(network.folder), network.contents
 
     def figures(self, references: References, samples: Sequence[Sample], turns: Sequence[Turn]) -> list[OutputResult]:
         expected = [references.outputs(self._compiled, sample)[references.yardstick] for sample in samples]
@@ -201,6 +210,10 @@ class FolderSide:
 
     def expect(self, sample: Sample) -> Expectation:
         return self.run([sample[info.name] for info in self.net.inputs])
+
+    def emulated(self) -> tuple[EmulatedNetwork, Contents]:
+        network = self.net.network
+        return self.net, firmware.network_in(network.c_file.parent, network.stem).contents
 
     def run(self, values: Sequence[NDArray[Any]]) -> Expectation:
         net = self.net

@@ -200,6 +200,35 @@ class Client(Conversation):
             raise TargetError(f"inputs of {[len(value) for value in inputs]} bytes for a network that takes {sizes}")
         return self._again("the inference does not come to an end", lambda: self._run(model, inputs, mode, first))
 
+    def can(self, capability: int) -> bool:
+        return self.sync_info is not None and bool(self.sync_info.capability & capability)
+
+    def received(self, model: ModelInfo, inputs: Sequence[bytes]) -> tuple[bytes, ...]:
+        """The inputs of a run as they lie in the board's memory: the run is given up before it begins."""
+        self._can(messages.CAN_PROGRAMS, "give up a run")
+
+        def once() -> None:
+            self._offer(model, inputs, messages.IO_ONLY, first=True)
+            self.link.write(len(_POISON).to_bytes(self.dialect.header_bytes, "big") + _POISON)
+
+        self._again("the inputs cannot be sent", once)
+        return tuple(self.read_memory(tensor.address, tensor.size_bytes) for tensor in model.inputs)
+
+    def exchange(self, model: ModelInfo, block: int, address: int) -> None:
+        """A block of the network runs the program at this address from now on; 0: every block its own again."""
+        self._can(messages.CAN_PROGRAMS, "exchange programs")
+
+        def once() -> None:
+            self._ask(messages.PROGRAM, address, model.name, block)
+            self._acknowledged(self._response(_INFO_S), messages.DONE)
+
+        self._again("the board does not take another program", once)
+
+    def checksum_of(self, address: int, size: int) -> int:
+        """The board's own sum over its memory, asked twice."""
+        self._can(messages.CAN_MEMORY, "read and write memory")
+        return self._twice("memory cannot be read", lambda: self._checksum(address, size))
+
     def read_memory(self, address: int, size: int) -> bytes:
         """Read twice, and compared with the board's own checksum."""
         self._can(messages.CAN_MEMORY, "read and write memory")
@@ -228,7 +257,7 @@ class Client(Conversation):
         self.link.close()
 
     def _can(self, capability: int, what: str) -> None:
-        if self.sync_info is None or not self.sync_info.capability & capability:
+        if not self.can(capability):
             raise Refused(f"this firmware cannot {what}", remedy="use a firmware that announces it")
 
     # ---------------------------------------------------------------------------------------------------- trying again
@@ -382,7 +411,8 @@ class Client(Conversation):
             raise WireFault("no description of a network came")
         return answer.payload
 
-    def _run(self, model: ModelInfo, inputs: Sequence[bytes], mode: int, first: bool) -> BoardRunResult:
+    def _offer(self, model: ModelInfo, inputs: Sequence[bytes], mode: int, first: bool) -> None:
+        """All inputs of a run; the board begins when the last one is acknowledged."""
         self._ask(messages.NETWORK_RUN, mode, model.name, messages.FIRST_SAMPLE if first else 0)
         ready = self._acknowledged(self._after_logs(_INFO_S), messages.WAITING)
         if ready != len(inputs[0]):
@@ -393,7 +423,12 @@ class Client(Conversation):
             taken = self._acknowledged(self._after_logs(_INFO_S), state)
             if taken != len(content):
                 raise WireFault(f"the board took {taken} of {len(content)} bytes")
-            self._send(messages.acknowledge())
+            if state == messages.WAITING:
+                self._send(messages.acknowledge())
+
+    def _run(self, model: ModelInfo, inputs: Sequence[bytes], mode: int, first: bool) -> BoardRunResult:
+        self._offer(model, inputs, mode, first)
+        self._send(messages.acknowledge())
         layers, network = self._layers()
         outputs = []
         for position, expected in enumerate(model.outputs):

@@ -294,7 +294,7 @@ _KINDS = (
         (
             arg("firmware", type=Path, metavar="FIRMWARE.elf"),
             arg(
-                "--flash", action="append", default=[], metavar="FILE@ADDRESS[+SKIP]",
+                "--flash", action="append", default=[], metavar="FILE@ADDRESS[+SKIP]|FILE.hex",
                 help="put a file into memory first, without its first SKIP bytes; may be given several times",
             ),
             arg("--serial", default="", metavar="pty[:LINK]|socket:PORT", help="where USART1 can be reached"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,11 +22,21 @@ if TYPE_CHECKING:
     from atonc.compiler.inputs.inputs import Sample
     from atonc.compiler.ir import Graph
     from atonc.compiler.request.options import Options
-    from atonc.delivery.trials.targeting import BuiltNetwork, ExpectedRun, Looked, TargetValidation
+    from atonc.delivery.trials.targeting import (
+        BuiltNetwork,
+        BuiltSide,
+        CompiledSide,
+        ExpectedRun,
+        FolderSide,
+        Looked,
+        TargetValidation,
+    )
     from atonc.delivery.wire.client import Client
     from atonc.insight.explain.types import NetworkView
 
     Found = tuple[TargetValidation, NetworkView, dict[str, str]]  # with what reproduces the build
+    ModelSide = BuiltSide | CompiledSide
+    Told = Callable[[], tuple[NetworkView, dict[str, str]]]
 
 
 def _validate(options: argparse.Namespace) -> CommandReply:
@@ -161,6 +171,8 @@ def _on_target(options: argparse.Namespace, path: Path) -> CommandReply:
             print(line, file=sys.stderr)
 
     client = Client(open_link(options.desc), options.patience, say)  # before the work of compiling: nobody may be there
+    if options.bisect:
+        return _bisected(options, path, client)
     try:
         found, view, reproduce = (_folder if path.is_dir() else _model)(options, path, client)
     finally:
@@ -176,14 +188,43 @@ def _on_target(options: argparse.Namespace, path: Path) -> CommandReply:
     return CommandReply("validate-target", document, file_hash(path), loud=not equal, code=0 if equal else 1)
 
 
+def _bisected(options: argparse.Namespace, path: Path, client: Client) -> CommandReply:
+    """Where the bytes differ first, instead of how far the outputs are off."""
+    from atonc.delivery.texts import bisect_text
+    from atonc.delivery.trials.bisecting import bisect_target
+
+    side: ExpectedRun
+    try:
+        if path.is_dir():
+            side, samples = _folder_side(options, path)
+        else:
+            side, samples, _ = _model_side(options, path, client)
+        found = bisect_target(client, side, samples, lambda line: note(line, options))
+    finally:
+        client.disconnect()
+    document, code = bisect_text.document(found), 0 if found.equal else 1
+    return CommandReply("validate-bisect", document, file_hash(path), loud=not found.equal, code=code)
+
+
 def _model(options: argparse.Namespace, path: Path, client: Client) -> Found:
     """What was built, where the board holds it; else the model as it is compiled here, if the board holds that."""
+    from atonc.insight.validating.references import References
+
+    with References(path) as references:
+        side, samples, told = _model_side(options, path, client)
+        found = _run_on_board(options, client, side, samples)
+        figures = side.figures(references, samples, found.turns)
+        found = replace(found, reference=references.yardstick, outputs=tuple(figures))
+    return found, *told()
+
+
+def _model_side(options: argparse.Namespace, path: Path, client: Client) -> tuple[ModelSide, list[Sample], Told]:
+    """With samples, and what shows and reproduces the network."""
     from atonc.compiler.compile.reproduce import asked
     from atonc.delivery.generate import generating
     from atonc.delivery.trials import targeting
     from atonc.delivery.trials.targeting import BuiltSide
     from atonc.insight.explain import folder, ours
-    from atonc.insight.validating.references import References
 
     given = compiler_options(options)
     looked = targeting.look(path, options.val_json, options.output)
@@ -196,26 +237,24 @@ def _model(options: argparse.Namespace, path: Path, client: Client) -> Found:
         _say_chosen(options, chosen, asked(given))
     else:
         _say_compiled(options, path, looked, "is the board's")
-    with References(path) as references:
-        side: BuiltSide | targeting.CompiledSide
-        if chosen is not None:
-            side = built_side = BuiltSide(chosen, path, given)
-            source, view = side.source, lambda: folder.view_of(built_side.net)
-            reproduce = dict(chosen.asked.reproduce) if chosen.asked else {}
-        else:
-            compiled = generating.analyze(path, given)
-            side, source = targeting.CompiledSide(compiled, looked.lines), compiled.compiled.source
-            view, reproduce = (lambda: ours.network_view(compiled)), dict(compiled.reproduce)
-        samples = _samples(options, source, SAMPLES)
-        found = _run_on_board(options, client, side, samples)
-        figures = side.figures(references, samples, found.turns)
-        found = replace(found, reference=references.yardstick, outputs=tuple(figures))
-    return found, view(), reproduce
+    if chosen is not None:
+        built, reproduce = BuiltSide(chosen, path, given), dict(chosen.asked.reproduce) if chosen.asked else {}
+        return built, _samples(options, built.source, SAMPLES), lambda: (folder.view_of(built.net), reproduce)
+    compiled = generating.analyze(path, given)
+    side = targeting.CompiledSide(compiled, looked.lines)
+    samples = _samples(options, compiled.compiled.source, SAMPLES)
+    return side, samples, lambda: (ours.network_view(compiled), dict(compiled.reproduce))
 
 
 def _folder(options: argparse.Namespace, path: Path, client: Client) -> Found:
-    from atonc.delivery.trials import targeting
     from atonc.insight.explain import folder
+
+    side, samples = _folder_side(options, path)
+    return _run_on_board(options, client, side, samples), folder.view_of(side.net), {}
+
+
+def _folder_side(options: argparse.Namespace, path: Path) -> tuple[FolderSide, list[Sample]]:
+    from atonc.delivery.trials import targeting
     from atonc.insight.runs import runs
 
     name = None if options.name == "network" else options.name
@@ -225,7 +264,7 @@ def _folder(options: argparse.Namespace, path: Path, client: Client) -> Found:
     else:
         count = options.batches or SAMPLES
         samples = [runs.choose_inputs(net, runs.RunOptions(path, seed=options.seed + k)) for k in range(count)]
-    return _run_on_board(options, client, targeting.FolderSide(net), samples), folder.view_of(net), {}
+    return targeting.FolderSide(net), samples
 
 
 def _run_on_board(

@@ -35,6 +35,10 @@ _BUILT = (
     "with --mode target and board: NAME_c_info.json of the folder that was built; without it the network is found by "
     "its hash in st_ai_output here, beside the model or in the folder of -o; the model is compiled only where none fits"
 )
+_BISECT = (
+    "with --mode target: find the first layer whose bytes differ from the emulator's, and say whether CPU, NPU, memory "
+    "or transfer is the likely cause"
+)
 _LINE = "with --mode target: the line to the board, serial[:PORT][:BAUD] or socket:HOST:PORT"
 _RECORD = "with --mode target: write inputs, outputs, times and versions, so that others can check them"
 _RECORD_BOARD = "with --record: what it ran on, such as stm32n6570-dk or 'virtual board'"
@@ -66,6 +70,7 @@ class ValidateOptions:
     mode: str = option("emulator", "--mode", PLACE, _MODES, takes=Takes(choices=tuple(MODES)))
     val_json: Path | None = option(None, "--val-json", PLACE, _BUILT, metavar="FILE.json", parse=Path, takes=RARE)
     desc: str = option("serial", "-d --desc", PLACE, _LINE, metavar="LINE")
+    bisect: bool = option(False, "--bisect", PLACE, _BISECT)
     record: Path | None = option(None, "--record", PLACE, _RECORD, metavar="FILE.npz", parse=Path, takes=RARE)
     record_board: str = option("", "--record-board", PLACE, _RECORD_BOARD, metavar="NAME", takes=RARE)
     record_licence: str = option("", "--record-licence", PLACE, _RECORD_LICENCE, metavar="SPDX", takes=RARE)

@@ -17,7 +17,7 @@ _START = re.compile(rb"[$%+\-\x03]")
 _REPEAT_BASE = 29  # the character behind a star is the number of further copies, plus this
 
 
-class Mark(Enum):
+class PacketMark(Enum):
     """What comes besides packets."""
 
     TAKEN = b"+"
@@ -62,7 +62,7 @@ class PacketReader:
         self._waiting = bytearray()
         self._dropping = False  # the rest of a packet that is too long
 
-    def feed(self, data: bytes) -> Iterator[bytes | Mark]:
+    def feed(self, data: bytes) -> Iterator[bytes | PacketMark]:
         self._waiting += data
         while self._waiting:
             found = self._next()
@@ -71,7 +71,7 @@ class PacketReader:
             if not isinstance(found, int):
                 yield found
 
-    def _next(self) -> bytes | Mark | int | None:
+    def _next(self) -> bytes | PacketMark | int | None:
         """A packet or a mark; a number of bytes that meant nothing; None: more has to come."""
         waiting = self._waiting
         if not self._dropping and waiting[0] not in b"$%":
@@ -82,7 +82,7 @@ class PacketReader:
                 return None
             waiting.clear()
             was, self._dropping = self._dropping, True
-            return 0 if was else Mark.BROKEN
+            return 0 if was else PacketMark.BROKEN
         body, digits, kind = bytes(waiting[1:end]), bytes(waiting[end + 1 : end + 3]), waiting[0]
         del waiting[: end + 3]
         if self._dropping:
@@ -90,7 +90,7 @@ class PacketReader:
             return 0
         return self._checked(body, digits, kind)
 
-    def _between(self) -> Mark | int:
+    def _between(self) -> PacketMark | int:
         """Outside packets: noise is passed over."""
         start = _START.search(self._waiting)
         count = start.start() if start else len(self._waiting)
@@ -99,13 +99,13 @@ class PacketReader:
             return count
         byte = bytes(self._waiting[:1])
         del self._waiting[:1]
-        return Mark(byte)
+        return PacketMark(byte)
 
-    def _checked(self, body: bytes, digits: bytes, kind: int) -> bytes | Mark | int:
+    def _checked(self, body: bytes, digits: bytes, kind: int) -> bytes | PacketMark | int:
         if kind == ord("%"):
             return 0  # a notification: nobody here has asked for any
         body = body.rpartition(b"$")[2]  # a packet that begins inside another: the first was cut off
         if not re.fullmatch(rb"[0-9a-fA-F]{2}", digits) or int(digits, 16) != sum(body) & 0xFF:
-            return Mark.BROKEN
+            return PacketMark.BROKEN
         payload = payload_of(body, self._repeats)
-        return Mark.BROKEN if payload is None else payload
+        return PacketMark.BROKEN if payload is None else payload

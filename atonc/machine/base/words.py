@@ -56,8 +56,8 @@ def size_text(size_bytes: int) -> str:
 
 
 def ms_text(milliseconds: float) -> str:
-    """Milliseconds with three digits that mean something."""
-    digits = 1 if milliseconds >= 100 else 2 if milliseconds >= 1 else 3
+    """Milliseconds with three digits that mean something; below 10 us two."""
+    digits = 1 if milliseconds >= 100 else 2 if milliseconds >= 1 else 3 if milliseconds >= 0.01 or not milliseconds else 4
     return f"{milliseconds:,.{digits}f} ms"
 
 

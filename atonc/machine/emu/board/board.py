@@ -13,7 +13,7 @@ import numpy as np
 
 from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.emu.board import blocks
+from atonc.machine.emu.board import blocks, dma
 from atonc.machine.emu.board.chip import BANKS, WINDOWS, ChipSetup, RamBank, place_of
 from atonc.machine.emu.board.core import Core, Halt
 from atonc.machine.emu.board.npu import InterruptController, Npu
@@ -182,6 +182,8 @@ class VirtualBoard:
         self.chip = None if chip is None else StrictChip(chip, self.peripherals, self.nvic, self.machine)
         self._away: set[str] = set()  # memories of a strict chip that the CPU does not reach now
         self._map_memories()
+        moves = dma.Hpdma(self.clock, self.memory, self.machine, lambda: self.peripherals.cpu_hz)
+        self.peripherals.devices.add("HPDMA1", moves, dma.BYTES)
         if self.chip is not None:
             self._obey(self.chip)
         self._map_devices()

@@ -378,13 +378,14 @@ class Core:
         if kind == blocks.SEV:
             self.nvic.event = True
             return None
-        tell = self.on_sleep or (lambda asleep: None)
-        tell(True)
-        while self.nvic.waiting() is None and not (kind == blocks.WFE and self.nvic.event):
-            if not self.clock.jump():
-                self.pc -= size
-                return Halt("sleep", self.pc)
-        tell(False)
+        if not self._is_woken(kind):
+            tell = self.on_sleep or (lambda asleep: None)
+            tell(True)
+            while not self._is_woken(kind):
+                if not self.clock.jump():
+                    self.pc -= size
+                    return Halt("sleep", self.pc)
+            tell(False)
         if kind == blocks.WFE:
             self.nvic.event = False
         return None

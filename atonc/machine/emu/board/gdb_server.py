@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.base.gdb_packets import Mark, PacketReader, frame
+from atonc.machine.base.gdb_packets import PacketMark, PacketReader, frame
 from atonc.machine.emu.board.board import VirtualBoard
 from atonc.machine.emu.board.debugging import (
     CORE_REGISTERS,
@@ -159,13 +159,13 @@ class GdbServer:
             self._client.close()
             self._client = None
 
-    def _event(self, event: bytes | Mark) -> None:
-        if event is Mark.INTERRUPT:
+    def _event(self, event: bytes | PacketMark) -> None:
+        if event is PacketMark.INTERRUPT:
             if self._running:
                 self._stop(self.debugger.halt())
-        elif event is Mark.AGAIN:
+        elif event is PacketMark.AGAIN:
             self._send(self._sent)
-        elif event is Mark.BROKEN:
+        elif event is PacketMark.BROKEN:
             self._send(b"-" if self._acknowledge else frame(_MALFORMED))
         elif isinstance(event, bytes):
             if self._acknowledge:

@@ -706,11 +706,12 @@ class Peripherals:
     def connect(self, wire: UartWire, uart: str = "USART1") -> None:
         self.uarts[uart].wire = wire
 
-    def _cpu_hz(self) -> int:
+    @property
+    def cpu_hz(self) -> int:
         return self.clocks.cpu_hz or _DEFAULT_CPU_HZ
 
     def _uart_hz(self) -> tuple[int, int]:
-        return self._cpu_hz(), self.clocks.usart1_hz or HSI_HZ
+        return self.cpu_hz, self.clocks.usart1_hz or HSI_HZ
 
     def _timer_hz(self) -> tuple[int, int]:
-        return self._cpu_hz(), self.clocks.bus_hz or HSI_HZ
+        return self.cpu_hz, self.clocks.bus_hz or HSI_HZ

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "board_start.h"
+#include "dma.h"
 #include "line.h"
 #include "ll_aton.h"
 #include "ll_aton_caches_interface.h"
@@ -109,14 +110,16 @@ static uint32_t run(const probe_t *one) {
     load(one);
     LL_ATON_RT_Init_Network(&network);
     const uint32_t start = now();
+    dma_start(&one->transfer);
     LL_ATON_RT_RetValues_t state;
     do {
         state = LL_ATON_RT_RunEpochBlock(&network);
-        if (state == LL_ATON_RT_WFE) {
+        if (!dma_running() && state == LL_ATON_RT_WFE) {
             LL_ATON_OSAL_WFE();
         }
     } while (state != LL_ATON_RT_DONE);
-    const uint32_t cycles = now() - start;
+    dma_finish();
+    const uint32_t cycles = one->transfer.size ? dma_cycles() : now() - start;
     LL_ATON_Cache_MCU_Invalidate_Range(one->output, one->output_size);
     return npu_cycles(cycles);
 }

@@ -18,6 +18,12 @@ typedef struct {
     const uint8_t *data; /* copied there; NULL: must be there, it is part of the flash image */
 } probe_constant_t;
 
+typedef struct { /* by the chip's DMA, beside the program; nothing where the size is 0 */
+    uint32_t source;
+    uint32_t target;
+    uint32_t size; /* at most 65535 */
+} probe_transfer_t;
+
 enum {
     PROBE_NEEDS_FLASH = 1,    /* memory mapped, with the image */
     PROBE_NEEDS_HYPERRAM = 2, /* memory mapped */
@@ -36,6 +42,7 @@ typedef struct {
     uint32_t output_size;
     uint32_t input; /* addresses */
     uint32_t output;
+    probe_transfer_t transfer; /* whose cycles are then those that are told */
     uint8_t answer_count;
     uint8_t constant_count;
     uint8_t needs;

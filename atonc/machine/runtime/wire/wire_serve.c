@@ -16,8 +16,10 @@
 #ifndef ATONC_WIRE_MINOR
 #define ATONC_WIRE_MINOR 1 /* of protocol 3; 2 is the newest */
 #endif
-#define CAPABILITY (1u | 8u) /* per layer; memory */
+#define CAN_PROGRAMS 0x100u /* other programs for blocks; gives up a run whose inputs are not acknowledged */
+#define CAPABILITY (1u | 8u | CAN_PROGRAMS) /* per layer; memory; the above */
 #define CHUNK 1024u
+#define MOST_BLOCKS 128u /* of a network whose programs can be exchanged */
 #ifndef ATONC_WIRE_BUFFERS /* memory for inputs and outputs that the application brings */
 #define ATONC_WIRE_BUFFERS 0x91000000u /* the upper half of the external RAM */
 #endif
@@ -225,6 +227,47 @@ static void write_memory(uint8_t *at, uint32_t size) {
     }
 }
 
+/* A client that looks for the first wrong layer lets programs of the controller end earlier: it writes such a program
+ * into memory and has a block run that one. The list of blocks is constant, so a copy of it takes its place. */
+static LL_ATON_RT_EpochBlockItem_t exchanged[MOST_BLOCKS];
+static NN_Interface_TypeDef with_exchanged;
+static const NN_Interface_TypeDef *original; /* of the one network whose blocks are exchanged */
+static NN_Instance_TypeDef *holder;
+
+static const LL_ATON_RT_EpochBlockItem_t *exchanged_blocks(void) { return exchanged; }
+
+static void give_back(void) {
+    if (!holder)
+        return;
+    holder->network = original;
+    LL_ATON_RT_Reset_Network(holder);
+    holder = NULL;
+}
+
+/* Address 0 gives all programs back. */
+static bool exchange(NN_Instance_TypeDef *network, uint32_t block, uint32_t address) {
+    if (network != holder || address == 0)
+        give_back();
+    if (address == 0)
+        return true;
+    const uint32_t count = blocks_of(network);
+    if (count >= MOST_BLOCKS || block >= count)
+        return false;
+    if (!holder) {
+        original = network->network;
+        memcpy(exchanged, original->epoch_block_items(), (count + 1u) * sizeof exchanged[0]);
+        with_exchanged = *original;
+        with_exchanged.epoch_block_items = exchanged_blocks;
+        network->network = &with_exchanged;
+        holder = network;
+    }
+    if (!EpochBlock_IsEpochBlob(&exchanged[block]))
+        return false;
+    exchanged[block].blob_address = address;
+    LL_ATON_RT_Reset_Network(network);
+    return true;
+}
+
 static NN_Instance_TypeDef *named(const char *name) {
     for (uint32_t k = 0; k < NETWORKS; k++)
         if (!strcmp(networks[k]->network->network_name, name))
@@ -263,6 +306,13 @@ static void obey(void) {
         return;
     case CMD_WRITE:
         write_memory(address, request.option);
+        return;
+    case CMD_PROGRAM:
+        network = named(request.name);
+        if (network && exchange(network, request.option, request.param))
+            wire_ack(request.id, STATE_DONE, 0, ERROR_NONE);
+        else
+            wire_ack(request.id, STATE_ERROR, ERROR_PARAMETER, ERROR_PARAMETER);
         return;
     case CMD_CHECKSUM:
         wire_ack(request.id, STATE_DONE, sum(address, request.option), ERROR_NONE);

@@ -30,7 +30,7 @@ static const probe_constant_t @name@_constants[] = {
 const probe_t probes[] = {
 @begin probes@
     {"@probe@", @name@_program, @stimulus@, @name@_answers, @constants_name@,
-     @stimulus_bytes@u, @expected_bytes@u, @places@, @answers_count@, @constants_count@, @needs@},
+     @stimulus_bytes@u, @expected_bytes@u, @places@, {@transfer@}, @answers_count@, @constants_count@, @needs@},
 @end probes@
 };
 const uint32_t probes_count = sizeof probes / sizeof probes[0];
