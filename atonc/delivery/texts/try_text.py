@@ -77,7 +77,6 @@ def _summary(tried: Tried) -> list[SummaryRow | None]:
     replies, evidence = settled.log.replies, settled.evidence
     bad = [name for name, reply in replies.items() if reply.verdict in (WRONG, HANG)]
     unprogrammed = any(reply.why == "flash_image_not_programmed" for reply in replies.values())
-    generate = shell("generate", "MODEL", "--board", options.board, "--evidence", options.folder / EVIDENCE)
     confirmed = f"{len(evidence.confirmed)} configurations confirmed, {len(evidence.refuted)} refuted"
     return [
         SummaryRow("answered", f"{len(replies)} of {count(settled.log.head.probes, 'probe')}", Mark.GOOD),
@@ -86,7 +85,7 @@ def _summary(tried: Tried) -> list[SummaryRow | None]:
         None if tried.recording else SummaryRow("recording", "none: no probe passed", Mark.DOUBT),
         SummaryRow("flash", _program(tried), Mark.DOUBT) if unprogrammed else None,
         SummaryRow("written", ", ".join(map(str, (*tried.files, options.folder / SUMMARY)))),
-        next_row(_AFTER_FIX if tried.findings else generate),
+        _next(tried),
     ]
 
 
@@ -97,6 +96,15 @@ def _evidence_row(tried: Tried, confirmed: str) -> SummaryRow:
     if tried.settled.log.head.emulated:
         return SummaryRow("evidence", f"{EMULATED} ({confirmed})", Mark.DOUBT)
     return SummaryRow("evidence", confirmed, Mark.GOOD)
+
+
+def _next(tried: Tried) -> SummaryRow:
+    options = tried.options
+    if tried.findings:
+        return next_row(_AFTER_FIX)
+    if tried.settled.log.head.emulated:
+        return next_row("with a board on USB", shell("board", "try", "--board", options.board))
+    return next_row(shell("generate", "MODEL", "--board", options.board, "--evidence", options.folder / EVIDENCE))
 
 
 def _program(tried: Tried) -> str:
