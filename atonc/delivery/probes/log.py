@@ -376,8 +376,8 @@ def _evidence(outcomes: Iterable[Outcome], bench: _Bench) -> BoardEvidence:
         frozenset(supported) - distrusted,
         find_board(bench.log.head.board).name,
         four_bits,
-        _wide_sums(bench),
-        bench.log.head.emulated,
+        wide_sums=_wide_sums(bench),
+        emulated=bench.log.head.emulated,
     )
 
 

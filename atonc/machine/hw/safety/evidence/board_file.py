@@ -147,8 +147,8 @@ def evidence_of_row(row: Mapping[str, Any]) -> BoardEvidence:
         frozenset(_listed(row, "supported", _argument)),
         _text(row.get("board")),
         four_bits.form_in(row, confirmed=True),
-        wide_sums.answer_in(row),
-        row.get("emulated") is True,
+        wide_sums=wide_sums.answer_in(row),
+        emulated=row.get("emulated") is True,
     )
 
 
