@@ -126,8 +126,8 @@ def test_the_same_evidence_through_a_gdb_server(
     thread = threading.Thread(target=server.serve)
     thread.start()
     try:
-        words = ["board", "try", "--firmware", str(image.firmware.path), "--on-chip", "-o", str(tmp_path)]
-        assert main([*words, "--gdb", f"127.0.0.1:{server.port}"]) == 0
+        words = ["board", "try", "--board", "stm32n6570-dk", "--firmware", str(image.firmware.path), "--on-chip"]
+        assert main([*words, "-o", str(tmp_path), "--gdb", f"127.0.0.1:{server.port}"]) == 0
     finally:
         over.set()
         thread.join()
@@ -450,10 +450,20 @@ def test_without_a_server_the_error_names_them_all(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("STM32_CUBE_IDE_DIR", raising=False)
-    assert main(["board", "try", "--firmware", str(some_probes), "-o", str(tmp_path / "out")]) != 0
+    words = ["board", "try", "--firmware", str(some_probes), "-o", str(tmp_path / "out")]
+    assert main([*words, "--board", "stm32n6570-dk"]) != 0
     said = capsys.readouterr().err
     for wanted in ("no GDB server was found", "ST-LINK_gdbserver", "openocd", "pyocd", "JLinkGDBServer", "--virtual"):
         assert wanted in said
+
+
+def test_the_board_is_named(some_probes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another board has another pin where this one has that of its core regulator."""
+    words = ["board", "try", "--firmware", str(some_probes), "-o", str(tmp_path / "out"), "--gdb", "localhost:1"]
+    assert main(words) != 0
+    said = capsys.readouterr().err
+    assert "which board is it?" in said and "--board nucleo-n657x0-q" in said
+    assert not (tmp_path / "out").exists()
 
 
 def test_damaged_images_are_one_error(some_probes: Path, tmp_path: Path) -> None:

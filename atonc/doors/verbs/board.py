@@ -134,6 +134,7 @@ def _try(options: argparse.Namespace) -> CommandReply:
 
     folder = options.output or Path("board_try")
     preflight.check_folder(folder)
+    from atonc.delivery.probes.build import DEFAULT_BOARD
     from atonc.delivery.probes.log import PASS, SKIPPED
     from atonc.delivery.texts import try_text
     from atonc.delivery.trying.try_board import SUMMARY, TryOptions, try_board
@@ -141,6 +142,14 @@ def _try(options: argparse.Namespace) -> CommandReply:
     chosen = [name for name in ("gdb", "server", "virtual") if getattr(options, name)]
     if len(chosen) > 1:
         raise InputError(f"--{chosen[0]} and --{chosen[1]} exclude each other")
+    if not options.board and not options.virtual:
+        raise InputError(
+            "which board is it?",
+            where="--board",
+            rule="the firmware drives the pin of the board's core regulator and its memories: another board has "
+            "something else there",
+            remedy="--board stm32n6570-dk, or --board nucleo-n657x0-q",
+        )
     output = sys.stderr if options.json else sys.stdout
 
     def say(name: str, answer: str, number: int) -> None:
@@ -151,7 +160,7 @@ def _try(options: argparse.Namespace) -> CommandReply:
 
     tried = try_board(
         TryOptions(
-            options.board,
+            options.board or DEFAULT_BOARD,
             folder,
             firmware=options.firmware,
             gdb=options.gdb,
@@ -264,7 +273,11 @@ _KINDS = (
         "everything that a board can answer, through any debugger: self-test, probes, evidence file, a recording",
         _try,
         (
-            single("board"),
+            arg(
+                "--board", default="", metavar="BOARD",
+                help="the board on USB: stm32n6570-dk, nucleo-n657x0-q or a .toml; with --virtual stm32n6570-dk is the "
+                "default",
+            ),
             arg("--gdb", default="", metavar="HOST:PORT", help="a GDB server that runs already"),
             arg(
                 "--server", default="", metavar="stlink|openocd|pyocd|jlink",
@@ -282,7 +295,7 @@ _KINDS = (
             SHOWN,
         ),
         (
-            "atonc board try  # an STM32N6570-DK on USB, in development mode",
+            "atonc board try --board stm32n6570-dk  # on USB, in development mode",
             "atonc board try --board nucleo-n657x0-q --gdb localhost:3333",
             "atonc board try --virtual -o tried  # without a board",
         ),
