@@ -134,6 +134,7 @@ __attribute__((noinline)) void masked(void) {
 }
 __attribute__((noinline)) uint64_t shifted(uint64_t value, int by) { return value << (by & 31) | value >> 7; }
 int main(void) {
+    WORD(0x5200100Cu) = 100; WORD(0x52001000u) = 0xD; /* a UART that would receive: who polls it waits */
     WORD(0xE000E010u) = 0; WORD(0xE000E014u) = 96; WORD(0xE000E018u) = 0; WORD(0xE000E010u) = 7;
     uint64_t sum = 1;
     for (int k = 0; k < 30; k++) {
