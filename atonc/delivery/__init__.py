@@ -3,6 +3,6 @@ other projects, the wire protocol, probes, deployment into an application; and t
 or on a real one, with recordings of boards.
 
 May import: machine, compiler, insight.
-Rooms, from the ground up: boards, firmware, generate, reloc, application, layouts, wire, probes, deploy, doctor,
-trials, recordings, trying, texts.
+Rooms, from the ground up: boards, firmware, generate, reloc, application, layouts, wire, probes, deploy, trials,
+doctor, recordings, trying, texts.
 """

@@ -11,6 +11,7 @@ import pytest
 from atonc.compiler.place import board
 from atonc.delivery.probes import PROBES, with_controls
 from atonc.delivery.probes.build import DEFAULT_BOARD, build_all
+from atonc.delivery.probes.kernels import NARROW_RATES
 from atonc.delivery.probes.log import parse_log, settle
 from atonc.delivery.probes.sums import BEYOND
 from atonc.machine.hw.wide_sums import WRAPPED
@@ -77,9 +78,23 @@ def test_a_chip_that_reads_four_bits_says_how(tmp_path: Path) -> None:
 
 @needs_compiler
 @needs_make
+def test_a_chip_that_unpacks_four_bits_in_its_engines_says_how_fast(tmp_path: Path) -> None:
+    """Twice what flash gives in bytes, and three values a cycle from RAM: no decoder stands behind the engine."""
+    names = tuple(probe.name for probe in NARROW_RATES)
+    elf = firmware(tmp_path, list(build_all(with_controls(names), board(DEFAULT_BOARD))))
+    lines = log_of(elf, Chip(high_nibble_first, emulated=False))
+    assert {answers_in(lines)[name]["why"] for name in names} == {"high_first_sign_extended"}
+    found = settle(parse_log("\n".join(lines)), PROBES)
+    rates = {one.probe.name: one.rate for one in found.outcomes if one.rate is not None}
+    assert rates["narrow-kernels-flash-rate"] == pytest.approx(0.8, rel=0.05)
+    assert rates["narrow-kernels-npu-ram-rate"] == pytest.approx(3.0, rel=0.05)
+
+
+@needs_compiler
+@needs_make
 def test_a_chip_that_wraps_sums_says_so(tmp_path: Path) -> None:
-    elf = firmware(tmp_path, list(build_all(with_controls((BEYOND,)), board(DEFAULT_BOARD))), flags="")
-    lines = log_of(elf, Chip(wrapping_sums))
+    elf = firmware(tmp_path, list(build_all(with_controls((BEYOND,)), board(DEFAULT_BOARD))))
+    lines = log_of(elf, Chip(wrapping_sums, emulated=False))
     assert answers_in(lines)[BEYOND]["why"] == WRAPPED
     found = settle(parse_log("\n".join(lines)), PROBES).evidence
     assert found.wide_sums == WRAPPED and not found.refuted

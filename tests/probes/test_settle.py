@@ -13,10 +13,12 @@ from atonc.delivery.probes import PROBES
 from atonc.delivery.probes.bench import Probe
 from atonc.delivery.probes.convolutions import KERNELS_DEEP, KERNELS_READ
 from atonc.delivery.probes.log import Outcome, Settled, features_of, parse_log, settle, unpublished
+from atonc.delivery.probes.sums import BEYOND
 from atonc.delivery.texts import probe_text
 from atonc.doors.cli.cli import main
 from atonc.insight.report.document import lines
 from atonc.machine.base.errors import InputError
+from atonc.machine.hw import wide_sums
 from atonc.machine.hw.four_bits import FourBits
 from atonc.machine.hw.machine import MEASURABLE, implausible, stm32n6
 from atonc.machine.hw.safety.evidence import Feature, Grade, grade_feature
@@ -123,6 +125,23 @@ def test_anything_else_turns_nothing_on(planted: dict[str, str]) -> None:
     assert Trust(board=found).four_bits is None and Trust(board=found).grade(NARROW).grade == Grade.UNSEEN
     if {reply.split("why=")[-1] for reply in planted.values()} & {"low_first_left_aligned", "whole_bytes"}:
         assert NARROW in found.refuted and Trust(board=found, asked=frozenset({NARROW})).four_bits is None
+
+
+@pytest.mark.parametrize("answer", wide_sums.ANSWERS)
+def test_what_a_board_makes_of_wide_sums_is_kept_and_told(answer: str) -> None:
+    found = settled({BEYOND: f"pass cycles=5000 runs=5 why={answer}"})
+    assert found.evidence.wide_sums == answer and not found.evidence.refuted
+    assert evidence_of_row(json.loads(json.dumps(evidence_row(found.evidence)))) == found.evidence
+    assert found.evidence.as_dict()["wide_sums"] == answer
+    assert any(
+        answer in line and "24 bits" in line for line in lines(probe_text.document(found, Path("evidence.json")))
+    )
+
+
+@pytest.mark.parametrize("reply", ["wrong first=0 got=01", "skipped why=because", "pass cycles=5 runs=5 why=sideways"])
+def test_anything_else_says_nothing_about_wide_sums(reply: str) -> None:
+    found = settled({BEYOND: reply}).evidence
+    assert not found.wide_sums and not found.refuted and "wide_sums" not in evidence_row(found)
 
 
 def test_a_form_that_no_argument_allowed_takes_none_with_it() -> None:
@@ -287,6 +306,8 @@ LIST = ["confirmed", "refuted", "distrusted", "supported", "constants"]
         {"constants": [["epoch", float("inf")]]},
         {"constants": [["frame_turn_words", 4]]},
         {"constants": [["npu_mhz", 1000]]},
+        {"wide_sums": "sideways"},
+        {"wide_sums": 3},
         {"board": 3},
     ],
 )

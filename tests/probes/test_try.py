@@ -20,6 +20,7 @@ import pytest
 
 from atonc.delivery.probes.log import BEGIN, LOG_FORMAT, MARK, checksum, parse_log, signed
 from atonc.delivery.recordings import store
+from atonc.delivery.texts import try_text
 from atonc.delivery.trying import mailbox, try_board
 from atonc.delivery.trying.asking import LOG, Trial, TrialLog
 from atonc.delivery.trying.probe_image import ProbeImage, read_image
@@ -28,7 +29,7 @@ from atonc.delivery.trying.virtual_target import VirtualStop, VirtualTarget
 from atonc.doors.cli.cli import main
 from atonc.machine.base.errors import InputError, ToolError
 from atonc.machine.emu.board import VirtualBoard
-from atonc.machine.emu.board.chip import ChipSetup
+from atonc.machine.emu.board.chip import ChipSetup, faults
 from atonc.machine.emu.board.gdb_server import GdbListening, GdbServer
 from atonc.machine.emu.board.peripherals import WordRegisters
 from tests.board.programs import needs_compiler
@@ -167,25 +168,34 @@ def test_unplugged_anywhere_it_goes_on(
     assert ends or seed  # the first one is known to be unplugged
 
 
+def trying(elf: Path, folder: Path) -> list[str]:
+    return [sys.executable, "-m", "atonc", "board", "try", "--virtual", "--firmware", str(elf), "-o", str(folder)]
+
+
+@pytest.fixture(scope="module")
+def whole(some_probes: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    folder = tmp_path_factory.mktemp("whole")
+    done = subprocess.run(trying(some_probes, folder), capture_output=True, text=True, cwd=ROOT, check=True)
+    return folder, done.stdout.splitlines(keepends=True)
+
+
 @pytest.mark.parametrize("lines", [1, 9, 30])
-def test_a_killed_process_goes_on(lines: int, some_probes: Path, tmp_path: Path) -> None:
+def test_a_killed_process_goes_on(lines: int, some_probes: Path, whole: tuple[Path, list[str]], tmp_path: Path) -> None:
     """SIGKILL behind so many answers; the second call asks what is missing and no more."""
-    words = [sys.executable, "-m", "atonc", "board", "try", "--virtual", "--firmware", str(some_probes)]
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    done = subprocess.run([*words, "-o", str(whole)], capture_output=True, text=True, cwd=ROOT, check=True)
-    process = subprocess.Popen([*words, "-o", str(killed)], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    words = trying(some_probes, tmp_path)
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert process.stdout is not None
     told = [process.stdout.readline() for _ in range(lines)]
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdout.close()
-    assert told == done.stdout.splitlines(keepends=True)[:lines]
-    again = subprocess.run([*words, "-o", str(killed)], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert told == whole[1][:lines]
+    again = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, check=True)
     asked = [line for line in again.stdout.splitlines() if line.endswith(": pass")]
     assert len(asked) <= len(read_image(some_probes).probes) - lines
     for name in (LOG, EVIDENCE, RECORDING):
-        assert (killed / name).read_bytes() == (whole / name).read_bytes(), name
-    assert "emulated: proves nothing about silicon" in (killed / SUMMARY).read_text()
+        assert (tmp_path / name).read_bytes() == (whole[0] / name).read_bytes(), name
+    assert "emulated: proves nothing about silicon" in (tmp_path / SUMMARY).read_text()
 
 
 # ------------------------------------------------------------------------------------------------- chips that misbehave
@@ -265,6 +275,28 @@ def test_clocks_that_do_not_start_are_told(image: ProbeImage, tmp_path: Path) ->
     assert log.head.clocks == "PLL2_did_not_lock" and log.head.cpu_hz == log.head.npu_hz == 64_000_000
     assert log.replies["control-raster"].verdict == "pass"
     assert json.loads((tmp_path / EVIDENCE).read_bytes())["constants"] == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "name"),
+    [
+        ("axisram4_shutdown", "RAM_SHUTDOWN"),
+        ("npu_sleep_clock_off", "NPU_SLEEP"),
+        ("rimc_not_set", "NPU_MASTER"),
+        ("xspi1_sleep_clock_off", "XSPI_SLEEP"),
+    ],
+)
+def test_a_set_up_that_is_not_sound_is_named_first(fault: str, name: str, image: ProbeImage, tmp_path: Path) -> None:
+    """Whatever the probes answer then: the cause stands above it, with register and fix."""
+    target = VirtualTarget(lambda: VirtualBoard(image.firmware, clocks={}, chip=faults(fault)))
+    trial = Trial(image, target, TrialLog(tmp_path), mailbox.EMULATED, quiet)
+    trial.run()
+    assert {one.split()[1] for one in trial.log.findings()} == {name}
+    found = try_board.written(TryOptions(image.board, tmp_path, virtual=True), trial, "the virtual board")
+    said = try_text.summary_text(found)
+    assert "the set-up is not sound" in said and "  fix: " in said
+    assert said.index("self-test: ") < said.index("answered  ")
+    assert not (tmp_path / EVIDENCE).exists()  # nothing may be refused for it
 
 
 def test_external_memories_are_mapped_by_the_firmware(image: ProbeImage, tmp_path: Path) -> None:
@@ -422,6 +454,26 @@ def test_without_a_server_the_error_names_them_all(
     said = capsys.readouterr().err
     for wanted in ("no GDB server was found", "ST-LINK_gdbserver", "openocd", "pyocd", "JLinkGDBServer", "--virtual"):
         assert wanted in said
+
+
+def test_damaged_images_are_one_error(some_probes: Path, tmp_path: Path) -> None:
+    """Bytes of the headers and of the table of probes, at random."""
+    whole, dice = some_probes.read_bytes(), random.Random(7)
+    image = read_image(some_probes)
+    part = next(one for one in image.firmware.segments if one.address <= image.firmware.symbols["probes"])
+    table = whole.index(part.data) + image.firmware.symbols["probes"] - part.address
+    refused = 0
+    for _ in range(150):
+        data = bytearray(whole)
+        for _ in range(dice.randrange(1, 4)):
+            start = dice.choice((0, 52, table, table + 40, len(whole) - 2000))
+            data[start + dice.randrange(40)] = dice.randrange(256)
+        (tmp_path / "damaged.elf").write_bytes(data)
+        try:
+            read_image(tmp_path / "damaged.elf")
+        except InputError:
+            refused += 1
+    assert refused > 30
 
 
 # --------------------------------------------------------------------------------------------------------- the firmware

@@ -67,6 +67,18 @@ def test_networks_without_fixed_addresses_are_refused() -> None:
         selftest.selftest_files(view)
 
 
+def test_networks_for_the_cpu_alone_are_refused() -> None:
+    view = compile(MODEL, name="digits", verify=False, no_npu=True).view
+    with pytest.raises(UnsupportedError, match="no layer runs on the NPU"):
+        selftest.selftest_files(view)
+
+
+def test_networks_without_epoch_controller_have_no_programs_to_read() -> None:
+    view = compile(MODEL, name="digits", verify=False, epoch_controller=False).view
+    text = selftest.selftest_files(view)["digits_selftest.c"].decode()
+    assert "LL_ATON_EpochBlockItems" not in text and "known_run" in text
+
+
 def test_ranges_have_their_uses(files: dict[str, str]) -> None:
     text = files["digits_selftest.c"]
     assert re.search(r"\{0x34200000UL, \d+U, ATONC_SELFTEST_NPU_READS \| ATONC_SELFTEST_NPU_WRITES\}", text)

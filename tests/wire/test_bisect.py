@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from atonc.compiler.ir import Graph
+from atonc.compiler.request.options import Options
 from atonc.delivery.trials import bisecting
+from atonc.delivery.trials.boarding import image_network
 from atonc.delivery.trials.targeting import FolderSide
 from atonc.delivery.wire import links, messages
 from atonc.delivery.wire.client import Client
@@ -27,7 +30,8 @@ from atonc.machine.emu.network import load
 from atonc.machine.emu.npu import run_epoch
 from atonc.machine.hw.epoch import Epoch
 from tests.board.programs import needs_compiler
-from tests.emit.generated import DIGITS, steps_of_digits
+from tests.compiler.golden_graphs import Sketch
+from tests.emit.generated import DIGITS, steps_of_digits, view_of
 
 from .planted_board import planted
 
@@ -101,6 +105,33 @@ def test_a_wrong_epoch_of_the_controller(number: int, home: Path, capsys: pytest
     assert found["cause"] == "npu" and found["stable"] and found["first_difference"]["bytes_different"] == 1
     assert found["first_difference"]["layers"] and not found["constants"]
     assert all(check["good"] for check in found["checks"])
+
+
+def branches() -> Graph:
+    """Two branches of one input and their sum: an epoch between a wrong one and its reader may be right."""
+    net = Sketch().start(1, 6, 6, 16)
+    one = net.conv(16, (3, 3))
+    net.last = "x"
+    net.conv(16, (3, 3), depthwise=True)
+    net.conv(16, (3, 3))
+    net.op("add", net.tensors[net.last].shape, one, scale=0.05)
+    return net.graph()
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_wrong_epoch_whose_result_is_read_later(number: int, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, elf = home / "branches", home / "branches.elf"
+    if not elf.exists():
+        image_network(view_of(branches(), options=Options(verify=False, schedule_without=("pack",))), folder)
+        assert cli.main(["board", "build", str(folder), "-o", str(elf), "-q"]) == 0
+    steps = load(folder).steps
+    (first_epoch, second, third) = (step.epoch for step in steps)
+    assert first_epoch and second and third
+    written = {engine.address for engine in first_epoch.writers().values()}
+    assert not written & {engine.address for engine in second.readers().values()}  # else the search would be simpler
+    assert written & {engine.address for engine in third.readers().values()}
+    found = bisected(folder, elf, writes_wrongly(lambda epoch: epoch.number == number), capsys)
+    assert first(found) == (number, number, "npu") and found["cause"] == "npu"
 
 
 def test_what_ran_wrongly_is_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -264,6 +295,20 @@ def test_a_firmware_that_tells_less(
     assert first(found)[:2] == epochs and not found["first_difference"]["exact"] and found["stable"]
     assert any(check["good"] is None for check in found["checks"])
     assert found["cause"] == ("unknown" if lacks & messages.CAN_OBSERVE else "npu")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--mode", "emulator"], "--bisect needs a board"),
+        (["--mode", "board"], "--bisect needs a board"),
+        (["--mode", "target", "--record", "a.npz"], "--bisect writes no record"),
+        (["--mode", "target", "--page", "a.html"], "--bisect writes no page"),
+    ],
+)
+def test_wishes_that_would_have_no_effect(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["validate", str(DIGITS), "--bisect", *words]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_whole_lines_of_the_cache_are_told() -> None:

@@ -16,7 +16,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from atonc.machine.base.errors import AtoncError, plain
+from atonc.delivery.trials.gdb_servers import PROGRAMS, find_server
+from atonc.machine.base.errors import AtoncError, ToolError, plain
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.board import Board, board_names, find_board
 
@@ -155,7 +156,7 @@ def _look_for(name: str, limits: str, extra: str) -> DoctorItem:
     return DoctorItem(name, DoctorState.FOUND, version, limits)
 
 
-STEPS = ("compile", "compare", "virtual-board", "build", "sign", "flash", "measure", "debug", "st")
+STEPS = ("compile", "compare", "virtual-board", "try", "build", "sign", "flash", "measure", "debug", "st")
 
 
 def examine(board: str, root: Path = Path("/"), ide: Path | None = None) -> Diagnosis:
@@ -168,6 +169,7 @@ def examine(board: str, root: Path = Path("/"), ide: Path | None = None) -> Diag
         DoctorGoal("compile", "compile a model", (python(), *packages(), *packages("models"), described)),
         DoctorGoal("compare", "compare with the models' own kernels", packages("reference")),
         DoctorGoal("virtual-board", "run firmware on the virtual board", (*packages("board"), *cross)),
+        DoctorGoal("try", "test a new board (atonc board try)", cross, tuple(_servers(ide))),
         DoctorGoal("build", "build firmware", (*cross, _tool(OBJCOPY, ide)), (look_for(MAKE), look_for(CMAKE))),
         DoctorGoal("sign", "sign firmware", (_tool(SIGNER, ide),)),
         DoctorGoal("flash", "flash a board", flash),
@@ -182,6 +184,17 @@ def _tool(program: InstalledProgram, ide: Path | None) -> DoctorItem:
     """Looks for a tool in the installation that the user names, else on the search path."""
     inside = sorted(ide.glob(f"plugins/*/tools/bin/{program.name}")) if ide is not None else []
     return look_for(program, inside[-1] if inside else None)
+
+
+def _servers(ide: Path | None) -> Iterator[DoctorItem]:
+    for program in PROGRAMS:
+        try:
+            path = find_server(program.name, ide).path
+        except ToolError:
+            yield DoctorItem(program.executables[0], DoctorState.MISSING, remedy=program.source)
+        else:
+            state = DoctorState.FOUND if program.knows_chip(path) else DoctorState.OLD
+            yield DoctorItem(program.executables[0], state, where=str(path), remedy=program.source)
 
 
 def _board(name: str) -> DoctorItem:

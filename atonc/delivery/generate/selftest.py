@@ -33,6 +33,13 @@ _KNOWN_TYPES = ("INT8", "UINT8", "INT16", "UINT16", "FLOAT")  # any bytes are va
 def selftest_files(view: CompileView) -> dict[str, bytes]:
     """File name -> contents: the test, and what it is about."""
     network = c_network(view)
+    if not network.program.epochs:
+        raise UnsupportedError(
+            "--selftest: no layer runs on the NPU",
+            where=f"network {view.name}",
+            rule="the self-test finds out whether a board is set up for the NPU",
+            remedy="leave --selftest out",
+        )
     if network.program.movable:
         raise UnsupportedError(
             f"--selftest: the place of {network.program.movable[0].symbol} is known at run time only",

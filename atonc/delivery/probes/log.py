@@ -376,7 +376,8 @@ def _evidence(outcomes: Iterable[Outcome], bench: _Bench) -> BoardEvidence:
         frozenset(supported) - distrusted,
         find_board(bench.log.head.board).name,
         four_bits,
-        _wide_sums(bench),
+        wide_sums=_wide_sums(bench),
+        emulated=bench.log.head.emulated,
     )
 
 
@@ -535,7 +536,6 @@ def document(settled: Settled) -> dict[str, Any]:
         "atonc": __version__,
         "firmware": head.version,
         "clocks_hz": {"cpu": head.cpu_hz, "npu": head.npu_hz, "npu_ram": head.ram_hz},
-        **({"emulated": True} if head.emulated else {}),
         "complete": settled.log.complete and not settled.log.lost,
         "damaged_lines": settled.log.damaged,
         "answers": [reply.as_dict() for reply in settled.log.replies.values()],

@@ -145,7 +145,7 @@ def different_bytes(one: Array, other: Array) -> int:
 MANIFEST = "atonc"
 MAX_BYTES = 1 << 30
 MAX_BLOCKS, MAX_TENSORS, MAX_WORDS, MAX_TEXT = 100_000, 1000, 1000, 200
-_WRITTEN_BY = "recordings are written by atonc validate --mode target --record and atonc load-and-run --record"
+_WRITTEN_BY = "recordings are written by atonc board try, validate --mode target --record and load-and-run --record"
 _HASH = re.compile(r"[0-9a-f]{32,64}")
 _COUNT = 1 << 62
 

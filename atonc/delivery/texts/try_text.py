@@ -6,6 +6,7 @@ from collections import Counter
 
 from atonc.delivery.probes.log import BOARD_CLOCKS, HANG, PASS, SKIPPED, SLOW, VERDICTS, WRONG, Settled
 from atonc.delivery.texts import probe_text
+from atonc.delivery.trying.asking import LOG
 from atonc.delivery.trying.try_board import EVIDENCE, SUMMARY, Tried
 from atonc.insight.report.document import Chapter, Document, Mark, SummaryRow, at_most, lines, next_row
 from atonc.machine.base.errors import plain
@@ -13,7 +14,8 @@ from atonc.machine.base.words import count, shell
 from atonc.machine.hw.board import find_board
 
 EMULATED = "emulated: proves nothing about silicon"
-_NOT_SOUND = "the set-up is not sound: look there first for what is not as emulated"
+_NOT_SOUND = "the set-up is not sound, and probes cannot be told from it"
+_AFTER_FIX = "correct what the self-test names, then atonc board try --fresh"
 _FOLLOWS = {
     PASS: "the bytes are those of the emulator",
     WRONG: "other bytes than the emulator's: those configurations are refused with --evidence",
@@ -79,14 +81,30 @@ def _summary(tried: Tried) -> list[SummaryRow | None]:
     return [
         SummaryRow("answered", f"{len(replies)} of {count(settled.log.head.probes, 'probe')}", Mark.GOOD),
         SummaryRow("not as emulated", ", ".join(at_most(5, bad, "{} more")), Mark.ALARM) if bad else None,
-        SummaryRow("evidence", f"{EMULATED} ({confirmed})" if settled.log.head.emulated else confirmed,
-                   Mark.DOUBT if settled.log.head.emulated else Mark.GOOD),
-        SummaryRow("self-test", _NOT_SOUND, Mark.ALARM) if tried.findings else None,
+        _evidence_row(tried, confirmed),
         None if tried.recording else SummaryRow("recording", "none: no probe passed", Mark.DOUBT),
         SummaryRow("flash", _program(tried), Mark.DOUBT) if unprogrammed else None,
         SummaryRow("written", ", ".join(map(str, (*tried.files, options.folder / SUMMARY)))),
-        next_row(shell("generate", "MODEL", "--board", options.board, "--evidence", options.folder / EVIDENCE)),
-    ]  # fmt: skip
+        _next(tried),
+    ]
+
+
+def _evidence_row(tried: Tried, confirmed: str) -> SummaryRow:
+    if tried.findings:
+        read = shell("probe", "read", tried.options.folder / LOG)
+        return SummaryRow("evidence", f"no file: {_NOT_SOUND} ({read} writes one all the same)", Mark.ALARM)
+    if tried.settled.log.head.emulated:
+        return SummaryRow("evidence", f"{EMULATED} ({confirmed})", Mark.DOUBT)
+    return SummaryRow("evidence", confirmed, Mark.GOOD)
+
+
+def _next(tried: Tried) -> SummaryRow:
+    options = tried.options
+    if tried.findings:
+        return next_row(_AFTER_FIX)
+    if tried.settled.log.head.emulated:
+        return next_row("with a board on USB", shell("board", "try", "--board", options.board))
+    return next_row(shell("generate", "MODEL", "--board", options.board, "--evidence", options.folder / EVIDENCE))
 
 
 def _program(tried: Tried) -> str:

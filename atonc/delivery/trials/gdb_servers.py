@@ -72,6 +72,12 @@ class GdbServerProgram:
     arguments: tuple[str, ...]
     source: str  # where it comes from
     hints: tuple[tuple[str, str], ...] = ()  # what it prints -> what to do
+    scripts: str = ""  # beside the folder of the program, where it has them
+    chip: str = ""  # the file among them without which it does not know the STM32N6
+
+    def knows_chip(self, path: Path) -> bool:
+        scripts = path.resolve().parent.parent / self.scripts
+        return not self.chip or not scripts.is_dir() or (scripts / self.chip).is_file()
 
 
 _NO_PROBE = "connect the board by its STLINK-V3 port; close other programs that hold the probe"
@@ -79,7 +85,7 @@ PROGRAMS = (
     GdbServerProgram(
         "stlink", STLINK, ("ST-LINK_gdbserver",),
         ("-d", "--frequency", "{khz}", "--apid", "1", "-e", "-p", "{port}", "-cp", "{programmer}"),
-        "it comes with STM32CubeIDE and STM32CubeCLT: name the folder with --cube-ide-dir or put it on PATH",
+        "with STM32CubeIDE and STM32CubeCLT: put it on PATH, or set STM32_CUBE_IDE_DIR",
         (
             ("No ST-LINK", _NO_PROBE), ("ST-LINK detected", _NO_PROBE), ("in use", _NO_PROBE),
             ("CubeProgrammer", "it needs STM32CubeProgrammer beside it: install it or name STM32CubeIDE's folder"),
@@ -99,6 +105,7 @@ PROGRAMS = (
              "the one inside STM32CubeIDE; or use ST-LINK_gdbserver"),
             ("open failed", _NO_PROBE), ("LIBUSB_ERROR_ACCESS", "install OpenOCD's udev rules: no right to the probe"),
         ),
+        "share/openocd/scripts", "target/stm32n6x.cfg",
     ),
     GdbServerProgram(
         "pyocd", PYOCD, ("pyocd",),
@@ -131,7 +138,7 @@ class FoundServer:
 
 
 def find_server(name: str = "", ide: Path | None = None) -> FoundServer:
-    """The server of that name, or the first of the table that is installed."""
+    """The server of that name, or the first of the table that is installed and knows the chip."""
     if name and name not in NAMES:
         raise InputError(f"{name[:40]!r} is no GDB server", rule=f"known are: {', '.join(NAMES)}")
     wanted = [program for program in PROGRAMS if name in ("", program.name)]
@@ -140,7 +147,7 @@ def find_server(name: str = "", ide: Path | None = None) -> FoundServer:
         inside = tools.gdb_server if program.dialect is STLINK and tools.gdb_server.is_absolute() else None
         plain = next(filter(None, map(shutil.which, program.executables)), None)
         path = inside or (Path(plain) if plain else None)
-        if path is not None:
+        if path is not None and (name or program.knows_chip(path)):
             return FoundServer(program, path, tools.programmer.parent)
     raise ToolError(
         "no GDB server was found" if not name else f"{wanted[0].executables[0]} was not found",

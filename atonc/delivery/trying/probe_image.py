@@ -25,9 +25,10 @@ from atonc.machine.base.progress import stage
 from atonc.machine.emu.board import Firmware, read_firmware
 
 ELF = "probes.elf"
-_PROBE = struct.Struct("<5I4I4B")  # probe_t of probes.h
+_PROBE = struct.Struct("<5I4I3I4B")  # probe_t of probes.h
 _MOST_PROBES, _MOST_BYTES, _LONGEST_NAME = 4096, 1 << 22, 64
 _MAKE_S = 600
+_REBUILD = "leave --firmware out: the firmware is built then; or build the folder of `atonc probe all`"
 
 
 @dataclass(frozen=True)
@@ -112,12 +113,14 @@ def read_image(path: Path) -> ProbeImage:
         raise InputError(
             f"not a probe firmware of atonc: it has no {lacks[0]}",
             where=str(path),
-            remedy="leave --firmware out: the firmware is built then; or build the folder of `atonc probe all`",
+            remedy=_REBUILD,
         )
     reader = _ImageBytes(firmware)
     count = reader.word("probes_count")
     if not 0 < count <= _MOST_PROBES:
         raise InputError(f"{count} probes in it", where=str(path))
+    if firmware.sizes["probes"] != count * _PROBE.size:
+        raise InputError("its table of probes is that of another version of atonc", where=str(path), remedy=_REBUILD)
     start = firmware.symbols["probes"]
     rows = [_PROBE.unpack(reader.at(start + k * _PROBE.size, _PROBE.size)) for k in range(count)]
     board, version = (reader.text(firmware.symbols[name]) for name in ("probes_board", "probes_version"))

@@ -96,11 +96,14 @@ def written(options: TryOptions, trial: Trial, server: str) -> Tried:
     folder, text = options.folder, trial.log.text()
     settled = settle(parse_log(text, str(trial.log.path)), PROBES)
     require_answers(settled, str(trial.log.path))
-    write_file(folder / EVIDENCE, evidence_bytes(settled))
+    findings = trial.log.findings()
+    if findings:  # a wrong set-up would be taken for what the NPU cannot do
+        (folder / EVIDENCE).unlink(missing_ok=True)
+    else:
+        write_file(folder / EVIDENCE, evidence_bytes(settled))
     recording = _recorded(options, trial, settled)
-    names = (LOG, EVIDENCE, *((RECORDING,) if recording else ()))
-    files = tuple(folder / name for name in names)
-    return Tried(options, trial.image, server, settled, recording, trial.log.findings(), files)
+    files = tuple(path for name in (LOG, EVIDENCE, RECORDING) if (path := folder / name).exists())
+    return Tried(options, trial.image, server, settled, recording, findings, files)
 
 
 def _recorded(options: TryOptions, trial: Trial, settled: Settled) -> Recording | None:

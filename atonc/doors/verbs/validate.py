@@ -46,6 +46,7 @@ def _validate(options: argparse.Namespace) -> CommandReply:
     built: Options | None = None
     if model.is_dir() and mode != "target":
         model, built = _of_folder(options, model)
+    _check_bisect(options, mode)
     options.io_only = options.io_only or options.mode.endswith("io-only")
     if (options.save_csv or options.st) and options.output is None:
         options.output = FOLDER
@@ -61,6 +62,18 @@ def _validate(options: argparse.Namespace) -> CommandReply:
         preflight.check_compiler()
         return _on_virtual_board(options, model)
     return _on_target(options, model) if mode == "target" else _on_emulator(options, model, built)
+
+
+def _check_bisect(options: argparse.Namespace, mode: str) -> None:
+    if not options.bisect:
+        return
+    if mode != "target":
+        rule, remedy = "layers of a board are compared with the emulator's", "add --mode target and -d LINE"
+        raise InputError("--bisect needs a board", rule=rule, remedy=remedy)
+    written = [flag for flag in ("record", "page") if getattr(options, flag)]
+    if written:
+        rule, remedy = "it looks for one layer, and gives no times", "run once more without --bisect"
+        raise InputError(f"--bisect writes no {' and no '.join(written)}", rule=rule, remedy=remedy)
 
 
 def _of_folder(options: argparse.Namespace, folder: Path) -> tuple[Path, Options]:

@@ -104,7 +104,13 @@ def _answer_lines(found: BoardEvidence) -> list[str]:
     said = [f"{count(len(found.confirmed), 'configuration')} confirmed, {len(found.refuted)} refuted"]
     said += [f"{', '.join(sorted(found.distrusted))} disproved"] if found.distrusted else []
     said += [f"{', '.join(name for name, _ in found.constants)} measured"] if found.constants else []
-    return [f"  {found.board} answered: {'; '.join(said)}"]
+    return [f"  {found.board} answered: {'; '.join(said)}", *(f"  {line}" for line in emulated_answers(found))]
+
+
+def emulated_answers(found: BoardEvidence) -> list[str]:
+    """A warning where no board stands behind `--evidence`."""
+    said = f"the answers of {found.board} are those of the virtual board: they prove nothing about silicon"
+    return [said] if found.emulated else []
 
 
 def grade_text(found: Summary) -> str:

@@ -57,7 +57,8 @@ def size_text(size_bytes: int) -> str:
 
 def ms_text(milliseconds: float) -> str:
     """Milliseconds with three digits that mean something; below 10 us two."""
-    digits = 1 if milliseconds >= 100 else 2 if milliseconds >= 1 else 3 if milliseconds >= 0.01 or not milliseconds else 4
+    short = 0 < milliseconds < 0.01
+    digits = 1 if milliseconds >= 100 else 2 if milliseconds >= 1 else 4 if short else 3
     return f"{milliseconds:,.{digits}f} ms"
 
 

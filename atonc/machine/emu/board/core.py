@@ -382,20 +382,16 @@ class Core:
         if kind == blocks.SEV:
             self.nvic.event = True
             return None
-        if not self._is_woken(kind):
-            tell = self.on_sleep or (lambda asleep: None)
-            tell(True)
-            while not self._is_woken(kind):
-                if not self.clock.jump():
-                    self.pc -= size
-                    return Halt("sleep", self.pc)
-            tell(False)
+        tell = self.on_sleep or (lambda asleep: None)
+        tell(True)
+        while self.nvic.waiting() is None and not (kind == blocks.WFE and self.nvic.event):
+            if not self.clock.jump():
+                self.pc -= size
+                return Halt("sleep", self.pc)
+        tell(False)
         if kind == blocks.WFE:
             self.nvic.event = False
         return None
-
-    def _is_woken(self, kind: int) -> bool:
-        return self.nvic.waiting() is not None or (kind == blocks.WFE and self.nvic.event)
 
     def _fault(self, what: str) -> InputError:
         return InputError(f"the CPU stopped: {what}", where=f"pc {self.pc:#010x}, lr {self.register('LR'):#010x}")

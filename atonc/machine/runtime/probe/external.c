@@ -49,6 +49,8 @@
 #define DATA 0x050u
 #define FORMAT 0x100u /* of a command; +8 its timing, +0x10 its code; those of mapped writes lie 0x80 higher */
 #define WRITES 0x80u
+#define DATA_EDGES (1u << 27) /* of a format: data on both edges, delayed by a quarter of a cycle (QUARTER) */
+#define QUARTER (1u << 28)    /* of a timing */
 #define COMPLETE (1u << 1)
 #define ROOM (1u << 2)
 #define BUSY (1u << 5)
@@ -105,7 +107,7 @@ static bool sent(uint32_t controller, uint32_t format, uint32_t code, uint32_t a
     if (size) {
         WORD(controller + LENGTH) = size - 1u;
     }
-    WORD(controller + FORMAT + 8u) = 0;
+    WORD(controller + FORMAT + 8u) = format & DATA_EDGES ? QUARTER : 0;
     WORD(controller + FORMAT) = format;
     WORD(controller + FORMAT + 0x10u) = code;
     if (format >> 8 & 7u) {
@@ -134,7 +136,7 @@ static void mapped_with(uint32_t controller, uint32_t kind, uint32_t format, uin
 #define ADDRESS_ON_ONE_LINE (1u << 8 | 3u << 12) /* of 32 bits */
 #define DATA_ON_ONE_LINE (1u << 24)
 #define EIGHT_LINES (4u | 1u << 4) /* codes of 16 bits */
-#define BOTH_EDGES (1u << 3)
+#define BOTH_EDGES (1u << 3 | DATA_EDGES)
 
 /* By its status register: no write in progress. Lines that nobody drives read as ones. */
 static bool flash_is_ready(void) {
@@ -185,11 +187,10 @@ static bool flash_start(void) {
 
 /* ---- RAM: sixteen lines on both edges, 50 MHz ---- */
 
-#define RAM_COMMAND (4u | 4u << 8 | 1u << 11 | 3u << 12 | 1u << 27) /* eight lines; address and data on both edges */
+#define RAM_COMMAND (4u | 4u << 8 | 1u << 11 | 3u << 12 | DATA_EDGES) /* eight lines; address and data on both edges */
 #define RAM_DATA_8 (4u << 24)
 #define RAM_DATA_16 (5u << 24)
 #define STROBE (1u << 29)
-#define QUARTER (1u << 28)
 #define RAM_DUMMIES 6u
 
 static bool ram_start(void) {
@@ -208,7 +209,7 @@ static bool ram_start(void) {
         }
     }
     mapped_with(RAM_CONTROLLER, 0, RAM_COMMAND | RAM_DATA_16 | STROBE, 0x20u, QUARTER | RAM_DUMMIES);
-    mapped_with(RAM_CONTROLLER, WRITES, RAM_COMMAND | RAM_DATA_16 | STROBE, 0xA0u, QUARTER | RAM_DUMMIES);
+    mapped_with(RAM_CONTROLLER, WRITES, RAM_COMMAND | RAM_DATA_16 | STROBE, 0xA0u, RAM_DUMMIES);
     WORD(RAM_CONTROLLER + CONTROL) = ON | MAPPED;
     return true;
 }

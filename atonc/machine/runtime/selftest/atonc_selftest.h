@@ -144,7 +144,8 @@ typedef struct {
       "look at RISAFx_IAESR for who it was; after correction clear it with RISAFx_IACR") \
     X(27, RAM_CPU, "none", "a memory does not keep what the CPU writes (detail: bank)", \
       "look at supply and clocks of the bank, at the MPU, and for external RAM at its timing and latency settings") \
-    X(28, NPU_VERSION, "VERSION of a unit", "a unit of the NPU does not answer as that of an STM32N6 (detail: unit)", \
+    X(28, NPU_VERSION, "VERSION of a unit", \
+      "a unit of the NPU has another version than that of an STM32N6 (detail: unit)", \
       "0: the NPU has no clock or its registers are blocked; else the chip is another one than atonc compiles for") \
     X(29, NPU_BUSY, "EPOCHCTRL_CTRL.RUNNING, STRENGx_CTRL.RUNNING", "the NPU is running (detail: unit)", \
       "call the self-test before the network starts or between two inferences") \

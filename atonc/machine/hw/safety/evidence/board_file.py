@@ -35,6 +35,7 @@ class BoardEvidence:
     board: str = ""  # the name of the board
     four_bits: FourBits | None = None  # how engines read kernels of 4 bits, where the board has shown it
     wide_sums: str = ""  # what a CONVACC makes of sums beyond 24 bits, where the board has shown it
+    emulated: bool = False  # the virtual board answered: nothing follows about silicon
 
     def as_dict(self) -> dict[str, Any]:
         """In numbers."""
@@ -45,6 +46,7 @@ class BoardEvidence:
             "disproved": sorted(self.distrusted),
             "confirmed_arguments": sorted(self.supported),
             "measured": dict(self.constants),
+            **({"emulated": True} if self.emulated else {}),
             **({"four_bits": self.four_bits.order} if self.four_bits else {}),
             **({"wide_sums": self.wide_sums} if self.wide_sums else {}),
         }
@@ -120,6 +122,7 @@ def evidence_row(found: BoardEvidence) -> dict[str, Any]:
     """What `evidence_of_row` reads again; the same for the same evidence."""
     return {
         "board": found.board,
+        **({"emulated": True} if found.emulated else {}),
         "confirmed": _feature_rows(found.confirmed),
         "refuted": _feature_rows(found.refuted),
         "distrusted": sorted(found.distrusted),
@@ -144,7 +147,8 @@ def evidence_of_row(row: Mapping[str, Any]) -> BoardEvidence:
         frozenset(_listed(row, "supported", _argument)),
         _text(row.get("board")),
         four_bits.form_in(row, confirmed=True),
-        wide_sums.answer_in(row),
+        wide_sums=wide_sums.answer_in(row),
+        emulated=row.get("emulated") is True,
     )
 
 
