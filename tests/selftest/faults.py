@@ -19,7 +19,7 @@ from tests.selftest.bench import WEIGHTS, Planted
 
 RCC = base_of("RCC")
 CLEAN_NOTHING, CLEAN_SIZE_AS_END, CLEAN_FIRST_LINE, INVALIDATE_NOTHING = 1, 2, 4, 8
-WITH_CACHE_RAM, WITH_DTCM, NPU_STARTED, NEVER_SLEEPS = 16, 32, 64, 128
+WITH_CACHE_RAM, WITH_DTCM, NPU_STARTED, NEVER_SLEEPS, OTHER_ADDRESS = 16, 32, 64, 128, 256
 
 
 @dataclass(frozen=True)
@@ -225,6 +225,7 @@ FAULTS = (
     _board("npu_of_another_chip", _strange_arith, "NPU_VERSION:23"),
     _chip("controller_silent", "NPU_VERSION:30"),
     _chip("engine5_silent", *(f"ENGINE_BYTES:{bank}" for bank in (1, 2, 3, 4, 5, 6, 8, 9))),
+    _firmware("runtime_at_the_other_address", OTHER_ADDRESS, "NPU_ADDRESS"),
     Fault("npu_busy", Planted(firmware=NPU_STARTED, board=_busy), ("NPU_BUSY:8",)),
     _board("engines_hang", _epochs_of("", _never_ends), "ENGINE_HANGS:1"),
     _board("engines_copy_wrong", _epochs_of("", _wrong_byte), *(f"ENGINE_BYTES:{k}" for k in (1, 2, 3, 4, 5, 6, 8, 9))),

@@ -24,6 +24,7 @@ enum {
     WITH_DTCM = 32,
     NPU_STARTED = 64,
     NEVER_SLEEPS = 128,
+    OTHER_ADDRESS = 256,
 };
 
 volatile uint32_t planted __attribute__((section(".noinit")));
@@ -131,6 +132,7 @@ int main(void) {
         .cpu_hz = 800000000u,
         .npu_hz = 1000000000u,
         .npu_ram_hz = 900000000u,
+        .npu_base = planted & OTHER_ADDRESS ? 0x480E0000u : 0x580E0000u,
         .clean = clean,
         .invalidate = invalidate,
     };

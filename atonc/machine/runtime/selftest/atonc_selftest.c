@@ -923,6 +923,12 @@ static void check_npu(test_t *t) {
     }
     npu_begin(before);
     t->npu = units_are_known(t);
+    if (t->npu && t->map->npu_base != 0) {
+        const uint32_t place = t->map->npu_base + 4u * VERSION, found = WORD(place), wanted = UNIT(CLKCTRL, VERSION);
+        if (found != wanted) {
+            report(t, ATONC_SELFTEST_NPU_ADDRESS, 0, place, found, wanted);
+        }
+    }
     check_memories(t);
     check_work(t);
     npu_end(before);

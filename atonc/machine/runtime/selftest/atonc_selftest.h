@@ -68,6 +68,7 @@ typedef struct {
     uint32_t cpu_hz; /* what the board is meant to run at */
     uint32_t npu_hz;
     uint32_t npu_ram_hz;
+    uint32_t npu_base; /* where the runtime has the NPU's registers: ATON_BASE */
     /* the application's cache maintenance, as the network's runtime uses it */
     void (*clean)(uint32_t address, uint32_t size);
     void (*invalidate)(uint32_t address, uint32_t size);
@@ -183,7 +184,10 @@ typedef struct {
       "everything that the self-test can see is sound: look at the runtime's version and at its interrupt handler") \
     X(45, NETWORK_OUTPUT, "none", \
       "the network's output for the known input is wrong (detail: output; CRC-32 found, wanted)", \
-      "everything that the self-test can see is sound: validate the network with --mode target and report it")
+      "everything that the self-test can see is sound: validate the network with --mode target and report it") \
+    X(46, NPU_ADDRESS, "RIFSC_RISC_SECCFGR3.SEC10", \
+      "the runtime uses an address of the NPU's registers at which they cannot be reached (place)", \
+      "compile secure firmware with -mcmse, or define ATON_BASE: 0x580E0000 is the secure one, 0x480E0000 the other")
 
 #define ATONC_SELFTEST_NUMBER_(number, name, reg, cause, fix) ATONC_SELFTEST_##name = number,
 enum { ATONC_SELFTEST_CODES(ATONC_SELFTEST_NUMBER_) };

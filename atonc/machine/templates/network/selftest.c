@@ -157,6 +157,7 @@ uint32_t @name@_selftest(atonc_finding_t *findings, uint32_t most) {
     .cpu_hz = @cpu_hz@U,
     .npu_hz = @npu_hz@U,
     .npu_ram_hz = @npu_ram_hz@U,
+    .npu_base = (uint32_t)ATON_BASE,
     .clean = clean,
     .invalidate = invalidate,
 @begin known@
