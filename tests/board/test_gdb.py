@@ -20,6 +20,7 @@ from atonc.doors.cli import cli
 from atonc.machine.base.errors import InputError, ToolError
 from atonc.machine.base.gdb_packets import frame
 from atonc.machine.emu.board import VirtualBoard, read_firmware
+from atonc.machine.emu.board.chip import mapped
 from atonc.machine.emu.board.debugging import SIGINT, SIGSEGV, SIGTRAP, BoardDebugger
 from atonc.machine.emu.board.gdb_server import listening_at
 from tests.board.gdb_rig import gdb, needs_gdb, served
@@ -133,6 +134,7 @@ __attribute__((noinline)) void masked(void) {
 }
 __attribute__((noinline)) uint64_t shifted(uint64_t value, int by) { return value << (by & 31) | value >> 7; }
 int main(void) {
+    WORD(0x5200100Cu) = 100; WORD(0x52001000u) = 0xD; /* a UART that would receive: who polls it waits */
     WORD(0xE000E010u) = 0; WORD(0xE000E014u) = 96; WORD(0xE000E018u) = 0; WORD(0xE000E010u) = 7;
     uint64_t sum = 1;
     for (int k = 0; k < 30; k++) {
@@ -378,6 +380,16 @@ def test_memory_is_what_the_cpu_sees_or_what_the_npu_sees(tmp_path: Path) -> Non
     for address, size in ((0x0FF0_0000, 4), (0xFFFF_FFFF, 8), (0xDFFF_2000, 1), (0x77FF_0000, 4 << 24)):
         with pytest.raises(InputError, match="where nothing is"):
             debugger.read(address, size)
+
+
+def test_memories_that_are_off_take_nothing(timed: Path) -> None:
+    debugger = BoardDebugger(lambda: VirtualBoard(read_firmware(timed), chip=mapped("XSPI2")), lambda text: None)
+    debugger.write(0x3410_0000, b"AXISRAM2")
+    debugger.write(0x3420_0000, b"AXISRAM3")
+    assert debugger.read(0x3410_0000, 8) == b"AXISRAM2"
+    assert debugger.read(0x3420_0000, 8) == bytes(8)
+    with pytest.raises(InputError, match="where nothing is"):
+        debugger.write(0x9000_0000, b"RAM that nobody has mapped")
 
 
 def test_reset_keeps_memories_and_breakpoints(timed: Path) -> None:

@@ -56,6 +56,10 @@ def test_runs_of_equal_characters_are_for_answers_only() -> None:
     stream = b"$0* #7a"
     assert list(PacketReader(repeats=True).feed(stream)) == [b"0000"]
     assert list(PacketReader(repeats=False).feed(stream)) == [b"0* "]
+    body = b"0* }]"  # with an escape
+    stream = b"$%s#%02x" % (body, sum(body) & 0xFF)
+    assert list(PacketReader(repeats=True).feed(stream)) == [b"0000}"]
+    assert list(PacketReader(repeats=False).feed(stream)) == [b"0* }"]
 
 
 def test_what_is_no_packet() -> None:

@@ -1,8 +1,9 @@
 """GDB servers: how each wants a reset to be ordered, and how each is started for an STM32N6. One table; nothing else of
 the client depends on the server.
 
-What was run: OpenOCD 0.12 of Debian, pyOCD 0.46 of PyPI (both without a chip) and the virtual board's own server. The
-others are written from their manuals and from public logs. None was tried on an STM32N6 with this package yet.
+What was run: the virtual board's own server, OpenOCD 0.12 of Debian with the virtual board behind a JTAG port, pyOCD
+0.46 of PyPI on a fake probe. The others are written from their manuals and from public logs. None was tried on an
+STM32N6 with this package yet; the arguments for that chip are from documents.
 """
 
 from __future__ import annotations

@@ -421,7 +421,7 @@ class GdbTarget:
                 self.say(text)
 
     def _receive(self, wait_s: float) -> bool:
-        """Whether something is there."""
+        """Whether something came, be it half a packet."""
         if self._came:
             return True
         line = self._open_line()
@@ -434,7 +434,7 @@ class GdbTarget:
         if not data:
             raise self._lost(None)
         self._came += self._reader.feed(data)
-        return True if self._came else self._receive(wait_s)
+        return True
 
     def _send_raw(self, data: bytes) -> None:
         try:

@@ -254,14 +254,18 @@ class Core:
         if self._running:
             self._counter.end_here()
 
+    def catch_up(self) -> None:
+        """What waits for the end of an instruction happens."""
+        while self._between:
+            self._between.pop(0)()
+
     # -------------------------------------------------------------------------------------------------------------- run
 
     def run(self, budget: int, cycles: int) -> Halt:
         """Executes at most `budget` instructions in at most `cycles`, sleep included."""
         limit, end = self.instructions + budget, self.clock.now + cycles
         while True:
-            while self._between:
-                self._between.pop(0)()
+            self.catch_up()
             if self._left <= 0:
                 self.clock.run_due()
                 self._take_exception()

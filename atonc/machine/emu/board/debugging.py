@@ -62,15 +62,14 @@ class BoardDebugger:
     def read(self, address: int, size: int) -> bytes:
         board = self.board
         self._refuse_stubs(address, size)
-        if self.other_masters and board.memory.region_at(address) is not None:
+        if self.other_masters and self._is_memory(address, size):
             return board.memory.read(address, size).tobytes()
         return bytes(self._access(lambda: board.core.uc.mem_read(address, size), address, size) or b"")
 
     def write(self, address: int, data: bytes) -> None:
         board, size = self.board, len(data)
         self._refuse_stubs(address, size)
-        region = board.memory.region_at(address)
-        if region is not None and size:
+        if self._is_memory(address, size) and size:
             board.poke(address, np.frombuffer(data, np.uint8))
             with suppress(board.core.failure):
                 board.core.uc.ctl_remove_cache(address, address + size)
@@ -78,9 +77,16 @@ class BoardDebugger:
             self._access(lambda: board.core.uc.mem_write(address, data), address, size)
             board.core.look_again()  # a device may have raised an interrupt
 
+    def _is_memory(self, address: int, size: int) -> bool:
+        """Whether it is there and switched on: what is off answers as it answers the CPU."""
+        self.board.core.catch_up()
+        off = any(start < address + size and address < end for start, end, _ in self.board.core.memory.absent)
+        return self.board.memory.region_at(address) is not None and not off
+
     def _access(self, action: Callable[[], bytearray | None], address: int, size: int) -> bytearray | None:
         """unicorn's own way to memory and devices, while the clock stands still."""
         board = self.board
+        board.core.catch_up()
         board.clock.held = True
         try:
             found = action()

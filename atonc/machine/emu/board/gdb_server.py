@@ -47,13 +47,14 @@ class MalformedPacket(ValueError):
 
 @dataclass(frozen=True)
 class GdbListening:
-    """Where to listen; `remote` allows hosts other than this one: whoever connects may run code on the board."""
+    """Where to listen."""
 
     host: str
     port: int
 
 
 def listening_at(text: str, remote: bool = False) -> GdbListening:
+    """[HOST]:PORT; `remote` allows addresses that other machines reach."""
     found = _WIRE.fullmatch(text)
     if not found or int(found[2]) > 65535:
         raise InputError(f"--gdb {text[:60]} is not [HOST]:PORT", rule="as in :3333; port 0 takes a free one")
@@ -61,7 +62,7 @@ def listening_at(text: str, remote: bool = False) -> GdbListening:
     if host not in LOOPBACK and not remote:
         raise InputError(
             f"--gdb {text[:60]}: this opens the board to other machines",
-            rule="whoever connects may read and write files of nobody, but may run any code on the virtual board",
+            rule="whoever connects can load and run any code on the virtual board",
             remedy="use :PORT, or allow it with --gdb-remote",
         )
     return GdbListening(host, int(found[2]))
