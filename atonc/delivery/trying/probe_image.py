@@ -25,7 +25,7 @@ from atonc.machine.base.progress import stage
 from atonc.machine.emu.board import Firmware, read_firmware
 
 ELF = "probes.elf"
-_PROBE = struct.Struct("<5I4I4B")  # probe_t of probes.h
+_PROBE = struct.Struct("<5I4I3I4B")  # probe_t of probes.h
 _MOST_PROBES, _MOST_BYTES, _LONGEST_NAME = 4096, 1 << 22, 64
 _MAKE_S = 600
 
