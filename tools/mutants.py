@@ -35,7 +35,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LIST, RESULTS = Path("tools/mutants.toml"), Path("benchmarks/results/mutants.md")
-AREAS = ("search", "cost", "placement", "reports", "emit", "arithmetic")
+AREAS = ("search", "cost", "placement", "reports", "emit", "arithmetic", "delivery")
 PROCESSOR_SECONDS = 3600  # of one run of tests: a mutant that never ends is found too
 NEAR_SECONDS = 60  # of the nearest tests of a random mistake; those around them may take as long again, four times
 NEAR_FILES, AROUND_FILES = 8, 30

@@ -342,7 +342,7 @@ _KINDS = (
         (
             "atonc board run firmware.elf --flash network_data.bin@0x70380000",
             "atonc board run firmware.elf --serial pty  # its UART on a pseudo-terminal",
-            "atonc board run firmware.elf --gdb :3333  # then: gdb-multiarch firmware.elf -ex 'target remote :3333'",
+            "atonc board run firmware.elf --gdb :3333  # for gdb-multiarch",
             "atonc board run firmware.elf --chip-fault npu_clock_off  # a forgotten step",
         ),
     ),
