@@ -123,4 +123,4 @@ def test_numbers_and_names_in_sentences() -> None:
     assert elided("a" * 10, 10) == "a" * 10 and elided("beginning_and_end", 10) == "beg..._end"
     assert size_text(1) == "1 byte" and size_text(927_744) == "906 KiB" and size_text(7376) == "7.2 KiB"
     assert ms_text(0.0384) == "0.038 ms" and ms_text(4.089) == "4.09 ms"
-    assert ms_text(0.00042) == "0.0004 ms" and ms_text(0) == "0.000 ms"
+    assert ms_text(0.00042) == "<0.001 ms" and ms_text(0) == "0.000 ms"

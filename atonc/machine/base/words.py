@@ -56,9 +56,10 @@ def size_text(size_bytes: int) -> str:
 
 
 def ms_text(milliseconds: float) -> str:
-    """Milliseconds with three digits that mean something; below 10 us two."""
-    short = 0 < milliseconds < 0.01
-    digits = 1 if milliseconds >= 100 else 2 if milliseconds >= 1 else 4 if short else 3
+    """Milliseconds with three digits that mean something; what is not zero is not shown as zero."""
+    if 0 < milliseconds < 0.0005:
+        return "<0.001 ms"
+    digits = 1 if milliseconds >= 100 else 2 if milliseconds >= 1 else 3
     return f"{milliseconds:,.{digits}f} ms"
 
 
