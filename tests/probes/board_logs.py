@@ -21,7 +21,7 @@ def line(*words: str) -> str:
 
 def begin(count: int, board: str = BOARD, **clocks: int) -> str:
     speeds = [f"{name}={hz}" for name, hz in (CLOCKS | clocks).items()]
-    return line("begin", f"board={board}", "version=0.1.0", f"probes={count}", *speeds)
+    return line("begin", f"board={board}", "version=0.1.0", f"probes={count}", *speeds, "on=chip")
 
 
 def log_lines(

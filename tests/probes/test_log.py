@@ -146,3 +146,34 @@ def test_the_example_of_the_documentation_is_one() -> None:
     text = (Path(__file__).parent.parent.parent / "docs" / "probes.md").read_text()
     lines = [one for one in text.splitlines() if one.startswith("ATONC-PROBE") and "<" not in one]
     assert lines and all(one == signed(one.rpartition(" *")[0]) for one in lines)
+
+
+@pytest.mark.parametrize("where", ["", "on=moon"])
+def test_who_answered_must_be_known(where: str) -> None:
+    """Answers of nobody knows whom would count as those of a chip."""
+    words = begin(len(ASKED)).rpartition(" *")[0].removesuffix("on=chip") + where
+    with pytest.raises(InputError, match="first line of the firmware"):
+        parse_log("\n".join([signed(words.strip()), *log_lines()[1:]]))
+
+
+def test_the_log_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "board.log"
+    log.write_text(log_text())
+    assert main(["probe", "read", str(log), "-o", f"{tmp_path}/./board.log"]) != 0
+    assert "the log itself" in unwrapped(capsys.readouterr().err) and log.read_text() == log_text()
+
+
+@pytest.mark.parametrize("lines", [("findings=1", "6 RAM_SHUTDOWN detail=4 | shut down | switch it on"), ("findings=3",)])
+def test_findings_of_the_self_test_are_told(
+    lines: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = [signed(f"ATONC-SELFTEST 1 {one}") for one in lines]
+    (tmp_path / "board.log").write_text("\n".join([log_lines()[0], *told, *log_lines()[1:]]))
+    assert main(["probe", "read", str(tmp_path / "board.log"), "-o", str(tmp_path / "evidence.json")]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"self-test: {lines[-1]}" in said and "the set-up is not sound" in said
+
+
+def test_a_sound_self_test_is_no_finding() -> None:
+    sound = signed("ATONC-SELFTEST 1 findings=0")
+    assert parse_log("\n".join([log_lines()[0], sound, *log_lines()[1:]])).findings == ()

@@ -3,6 +3,7 @@ chips that stop, fault or answer nonsense; and a firmware that touches no fuse."
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import shutil
@@ -455,6 +456,45 @@ def test_without_a_server_the_error_names_them_all(
     said = capsys.readouterr().err
     for wanted in ("no GDB server was found", "ST-LINK_gdbserver", "openocd", "pyocd", "JLinkGDBServer", "--virtual"):
         assert wanted in said
+
+
+def test_answers_of_a_chip_are_not_those_of_the_virtual_board(
+    image: ProbeImage, undisturbed: tuple[Path, int], tmp_path: Path
+) -> None:
+    lines = (undisturbed[0] / LOG).read_text().splitlines()
+    first = signed(lines[0].rpartition(" *")[0].replace("on=emulator", "on=chip"))
+    (tmp_path / LOG).write_text("\n".join([first, *lines[1:]]) + "\n")
+    with pytest.raises(InputError, match="has answers of a board, and this is the virtual board"):
+        tried(image, tmp_path, VirtualTarget(boards(image)))
+
+
+@pytest.mark.parametrize("name", [LOG, EVIDENCE, SUMMARY])
+def test_links_out_of_the_folder_are_refused(name: str, some_probes: Path, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("kept")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).symlink_to(tmp_path / "precious")
+    words = ["board", "try", "--virtual", "--firmware", str(some_probes), "-o", str(tmp_path / "out")]
+    assert main(words) != 0 and (tmp_path / "precious").read_text() == "kept"
+
+
+def test_ctrl_c_on_the_virtual_board_is_heard(
+    some_probes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where Python has to drop the exception, as in a callback of C code."""
+    told: list[int] = []
+    wait = VirtualTarget.wait
+
+    def interrupted(self: VirtualTarget, seconds: float) -> VirtualStop | None:
+        if not told:
+            told.append(1)
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        return wait(self, seconds)
+
+    monkeypatch.setattr(VirtualTarget, "wait", interrupted)
+    words = ["board", "try", "--virtual", "--firmware", str(some_probes), "-o", str(tmp_path / "out")]
+    assert main(words) == 130 and told
+    assert 0 < (tmp_path / "out" / LOG).read_text().count("\n") < 10
 
 
 def test_the_board_is_named(some_probes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

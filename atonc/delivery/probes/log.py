@@ -42,8 +42,9 @@ from atonc.machine.hw.safety.view import EpochView, SafetyContext
 
 PASS, WRONG, HANG, SKIPPED = VERDICTS = ("pass", "wrong", "hang", "skipped")
 LOG_FORMAT = 1
-BOARD_CLOCKS, SLOW, EMULATOR = "board", "slow", "emulator"  # values of the first line
+BOARD_CLOCKS, SLOW, CHIP, EMULATOR = "board", "slow", "chip", "emulator"  # values of the first line
 MARK, BEGIN, END = "ATONC-PROBE", "begin", "end"
+_FINDINGS = "findings="  # how many, in its first line
 SELF_TEST = "ATONC-SELFTEST"  # begins lines of the self-test
 _LONGEST_FINDING = 512
 MAX_BYTES = 1 << 22
@@ -101,6 +102,7 @@ class ProbeLog:
     damaged_lines: tuple[int, ...] = ()  # the first of them
     complete: bool = False  # the last line of the firmware came
     lost: int = 0  # answers that the firmware gave and that are not here
+    findings: tuple[str, ...] = ()  # of the self-test; none: the set-up is sound, or was not looked at
 
 
 @dataclass
@@ -135,6 +137,7 @@ def parse_log(text: str, where: str = "the log") -> ProbeLog:
         tuple(reading.damaged[:_MOST_DAMAGED]),
         said is not None,
         max(0, (said or 0) - len(reading.replies)),
+        findings_in(text),
     )
 
 
@@ -171,6 +174,13 @@ def finding_in(line: str) -> str | None:
     head = f"{SELF_TEST} {LOG_FORMAT} "
     usable = len(line) <= _LONGEST_FINDING and line.isascii() and line.isprintable() and body.startswith(head)
     return body.removeprefix(head) if usable and mark and checksum(body) == digits else None
+
+
+def findings_in(text: str) -> tuple[str, ...]:
+    """What the self-test has found, each once."""
+    told = dict.fromkeys(filter(None, map(finding_in, text.splitlines())))
+    found = tuple(one for one in told if not one.startswith(_FINDINGS))
+    return found or tuple(f"{one}, their lines are lost" for one in told if one != f"{_FINDINGS}0")
 
 
 def _headless(where: str, marked: int) -> InputError:
@@ -219,7 +229,7 @@ def _take(reading: _Reading, number: int, line: str) -> None:
 def _begin(reading: _Reading, number: int, said: Mapping[str, str]) -> None:
     cpu, npu, ram = (_count(said[name], _FASTEST_HZ) for name in ("cpu_hz", "npu_hz", "ram_hz"))
     clocks, external = (_word(said[name]) if name in said else "" for name in ("clocks", "external"))
-    count, emulated = _count(said["probes"], _MOST_ANSWERS), said.get("on") == EMULATOR
+    count, emulated = _count(said["probes"], _MOST_ANSWERS), {CHIP: False, EMULATOR: True}[said["on"]]
     head = Head(
         _word(said["board"]), _word(said["version"]), count, cpu, npu, ram, clocks=clocks, external=external,
         emulated=emulated,

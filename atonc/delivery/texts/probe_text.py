@@ -53,6 +53,9 @@ def written(built: Sequence[str], absent: Sequence[str], board: str, folder: Pat
     return Document(sections=[Chapter("", [f"probes: {', '.join(built)}"])], summary=rows, data=lambda: data)
 
 
+NOT_SOUND = "the set-up is not sound, and probes cannot be told from it"
+
+
 def document(settled: Settled, file: Path, verbose: bool = False) -> Document:
     """Probes that were not in the firmware are not worth a line each."""
     head = settled.log.head
@@ -74,6 +77,8 @@ def _state_of_log(settled: Settled) -> Iterator[str]:
     log = settled.log
     if log.head.emulated:
         yield "emulated: proves nothing about silicon"
+    for finding in log.findings:
+        yield f"self-test: {plain(finding)}"
     if log.head.clocks not in ("", "as_found", BOARD_CLOCKS):
         yield f"not at the board's clocks ({plain(log.head.clocks).replace('_', ' ')}): cycles are not used"
     if log.damaged:
@@ -153,6 +158,7 @@ def _summary(settled: Settled, file: Path) -> list[SummaryRow | None]:
     new = [f"{name}: {value:g} instead of {stm32n6().constant(name):g}" for name, value in found.constants]
     arguments = (("disproved", found.distrusted, Mark.ALARM), ("supported", found.supported, Mark.GOOD))
     return [
+        SummaryRow("self-test", NOT_SOUND, Mark.ALARM) if settled.log.findings else None,
         SummaryRow("tested", f"{len(found.confirmed)} confirmed, {len(found.refuted)} refuted"),
         *(SummaryRow(w, f"arguments {', '.join(sorted(names))}", m) for w, names, m in arguments if names),
         _four_bits(found.four_bits),

@@ -14,7 +14,6 @@ from atonc.machine.base.words import count, shell
 from atonc.machine.hw.board import find_board
 
 EMULATED = "emulated: proves nothing about silicon"
-_NOT_SOUND = "the set-up is not sound, and probes cannot be told from it"
 _AFTER_FIX = "correct what the self-test names, then atonc board try --fresh"
 _FOLLOWS = {
     PASS: "the bytes are those of the emulator",
@@ -92,7 +91,7 @@ def _summary(tried: Tried) -> list[SummaryRow | None]:
 def _evidence_row(tried: Tried, confirmed: str) -> SummaryRow:
     if tried.findings:
         read = shell("probe", "read", tried.options.folder / LOG)
-        return SummaryRow("evidence", f"no file: {_NOT_SOUND} ({read} writes one all the same)", Mark.ALARM)
+        return SummaryRow("evidence", f"no file: {probe_text.NOT_SOUND} ({read} writes one all the same)", Mark.ALARM)
     if tried.settled.log.head.emulated:
         return SummaryRow("evidence", f"{EMULATED} ({confirmed})", Mark.DOUBT)
     return SummaryRow("evidence", confirmed, Mark.GOOD)
@@ -125,5 +124,5 @@ def _data(tried: Tried) -> dict[str, object]:
         "findings": list(tried.findings),
         "answers": [reply.as_dict() for reply in settled.log.replies.values()],
         "recording": tried.recording.ran_with.firmware if tried.recording else "",
-        "files": list(map(str, tried.files)),
+        "files": list(map(str, (*tried.files, tried.options.folder / SUMMARY))),
     }

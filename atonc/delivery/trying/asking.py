@@ -19,7 +19,7 @@ from atonc.delivery.probes.log import (
     MARK,
     MAX_BYTES,
     SELF_TEST,
-    finding_in,
+    findings_in,
     parse_log,
     signed,
     told_in,
@@ -107,8 +107,7 @@ class TrialLog:
 
     def findings(self) -> tuple[str, ...]:
         """What the self-test has found, each once."""
-        told = (finding_in(line) for line in self.text().splitlines())
-        return tuple(dict.fromkeys(one for one in told if one and not one.startswith("findings=")))
+        return findings_in(self.text())
 
 
 class Trial:
@@ -141,6 +140,13 @@ class Trial:
             return
         head = parse_log(text, str(self.log.path)).head
         here = (self.image.board, self.image.version, len(self.image.probes))
+        if head.emulated != bool(self.options & mailbox.EMULATED):
+            other, this = ("the virtual board", "a board") if head.emulated else ("a board", "the virtual board")
+            raise InputError(
+                f"the folder has answers of {other}, and this is {this}",
+                where=str(self.log.path),
+                remedy="give another folder with -o, or --fresh to forget those answers",
+            )
         if (head.board, head.version, head.probes) != here:
             raise InputError(
                 f"the folder has answers of {head.board}, firmware {head.version} with {head.probes} probes; this is "

@@ -33,6 +33,7 @@ from atonc.delivery.trying.probe_image import ProbeImage, built_image, cache_fol
 from atonc.delivery.trying.virtual_target import VirtualTarget
 from atonc.delivery.wire.messages import STM32N6
 from atonc.machine.base.about import __version__
+from atonc.machine.base.build_folder import folder_lock
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import InputError, ToolError
 from atonc.machine.base.frozen import dataclass
@@ -71,6 +72,9 @@ class Tried:
 def try_board(options: TryOptions, say: Say) -> Tried:
     """Goes on where an earlier call was interrupted."""
     target = board(options.board)
+    for name in (LOG, EVIDENCE, RECORDING, SUMMARY):
+        if (options.folder / name).is_symlink():
+            raise InputError("a link", where=str(options.folder / name), remedy="remove it, or give another folder: -o")
     if options.fresh:
         for name in (LOG, EVIDENCE, RECORDING, SUMMARY):
             (options.folder / name).unlink(missing_ok=True)
@@ -82,13 +86,15 @@ def try_board(options: TryOptions, say: Say) -> Tried:
     with connected(options, image, target) as line:
         asked = (mailbox.EMULATED if line.emulated else 0) | (mailbox.ON_CHIP if options.on_chip else 0)
         trial = Trial(image, line.target, TrialLog(options.folder), asked, say)
-        try:
-            trial.run()
-        except ToolError as error:
-            kept = trial.log.text().count("\n")
-            error.remedy = f"{error.fix}; the same command goes on where it stopped" if kept else error.fix
-            raise
-        return written(options, trial, line.name)
+        options.folder.mkdir(parents=True, exist_ok=True)
+        with folder_lock(options.folder):
+            try:
+                trial.run()
+            except ToolError as error:
+                kept = trial.log.text().count("\n")
+                error.remedy = f"{error.fix}; the same command goes on where it stopped" if kept else error.fix
+                raise
+            return written(options, trial, line.name)
 
 
 def written(options: TryOptions, trial: Trial, server: str) -> Tried:

@@ -151,29 +151,35 @@ def _try(options: argparse.Namespace) -> CommandReply:
             remedy="--board stm32n6570-dk, or --board nucleo-n657x0-q",
         )
     output = sys.stderr if options.json else sys.stdout
+    told: list[int] = []  # Ctrl-C inside of unicorn would be lost: the virtual board is left between two probes
 
     def say(name: str, answer: str, number: int) -> None:
         """On a terminal the answers that matter, and how far it is."""
         stage("asking the board", number + 1)
+        if told:
+            raise KeyboardInterrupt
         if not options.quiet and not (output.isatty() and answer in (PASS, SKIPPED)):
             print(f"{number + 1:4} {name}: {answer}", file=output, flush=True)
 
-    tried = try_board(
-        TryOptions(
-            options.board or DEFAULT_BOARD,
-            folder,
-            firmware=options.firmware,
-            gdb=options.gdb,
-            server=options.server,
-            virtual=options.virtual,
-            on_chip=options.on_chip,
-            fresh=options.fresh,
-            licence=options.record_licence,
-        ),
-        say,
+    wanted = TryOptions(
+        options.board or DEFAULT_BOARD,
+        folder,
+        firmware=options.firmware,
+        gdb=options.gdb,
+        server=options.server,
+        virtual=options.virtual,
+        on_chip=options.on_chip,
+        fresh=options.fresh,
+        licence=options.record_licence,
     )
+    before = signal.signal(signal.SIGINT, lambda number, _: told.append(number)) if options.virtual else None
+    try:
+        tried = try_board(wanted, say)
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
     write_file(folder / SUMMARY, try_text.summary_text(tried).encode())
-    return CommandReply("board-try", try_text.document(tried, options.verbose), loud=True)
+    return CommandReply("board-try", try_text.document(tried, options.verbose))
 
 
 _WRITTEN = arg("-o", "--output", type=Path, metavar="FILE", help="instead of standard output")

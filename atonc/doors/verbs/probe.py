@@ -39,6 +39,8 @@ def _read(options: argparse.Namespace) -> CommandReply:
 
     log, output = Path(options.names[1]), options.output or Path("evidence.json")
     preflight.check_file(output)
+    if output.resolve() == log.resolve():
+        raise InputError("the log itself", where=f"-o {output}", rule="the log is the record", remedy="another name")
     from atonc.delivery.probes import PROBES
     from atonc.delivery.probes.log import evidence_bytes, read_log, require_answers, settle
     from atonc.delivery.texts import probe_text

@@ -528,8 +528,7 @@ def _evidence(view: CompileView) -> doc.Chapter:
         return doc.Chapter("", [])
     mark = doc.Mark.ALARM if found.epochs[Grade.UNSEEN] else None
     title = doc.Marked.of(("hardware confidence:", doc.Mark.HEAD), (f" {parts.grade_text(found)}", mark))
-    notes = (*parts.assumed(found), *parts.emulated_answers(found.answers))
-    return doc.Chapter(title, list(map(doc.Note, notes)), close=True)
+    return doc.Chapter(title, list(map(doc.Note, parts.assumed(found))), close=True)
 
 
 def _verified(view: CompileView) -> doc.SummaryRow:

@@ -62,6 +62,9 @@ _WORDS = {
 }
 
 
+_EMULATED = "--evidence is of the virtual board: it proves nothing about silicon"
+
+
 @dataclass(frozen=True)
 class Group:
     """Configurations that rest on the same thing."""
@@ -104,13 +107,7 @@ def _answer_lines(found: BoardEvidence) -> list[str]:
     said = [f"{count(len(found.confirmed), 'configuration')} confirmed, {len(found.refuted)} refuted"]
     said += [f"{', '.join(sorted(found.distrusted))} disproved"] if found.distrusted else []
     said += [f"{', '.join(name for name, _ in found.constants)} measured"] if found.constants else []
-    return [f"  {found.board} answered: {'; '.join(said)}", *(f"  {line}" for line in emulated_answers(found))]
-
-
-def emulated_answers(found: BoardEvidence) -> list[str]:
-    """A warning where no board stands behind `--evidence`."""
-    said = f"the answers of {found.board} are those of the virtual board: they prove nothing about silicon"
-    return [said] if found.emulated else []
+    return [f"  {found.board} answered: {'; '.join(said)}"]
 
 
 def grade_text(found: Summary) -> str:
@@ -122,7 +119,8 @@ def grade_text(found: Summary) -> str:
         f"{count(number, 'new combination')} of known parts" if grade == Grade.COMPOSED else f"{number} {_WORDS[grade]}"
         for grade, number in shown.items()
     )
-    return f"{count(sum(shown.values()), 'epoch')}: {', '.join(words)}"
+    emulated = f" ({_EMULATED})" if found.answers.emulated else ""
+    return f"{count(sum(shown.values()), 'epoch')}: {', '.join(words)}{emulated}"
 
 
 def silicon_data(found: Summary) -> dict[str, Any]:

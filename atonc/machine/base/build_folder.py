@@ -281,7 +281,7 @@ def write_whole(folder: Path, files: Mapping[str, bytes], owner: Owner, trees: T
     with written(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for attempt in range(ATTEMPTS):
-            with _lock(folder) as locked:
+            with folder_lock(folder) as locked:
                 finish(folder, locked)
                 require_free(folder, owner, files)
                 apply(folder, FolderChange(complete, _former(folder, owner, files), trees or {}))
@@ -295,7 +295,7 @@ def write_trees(folder: Path, trees: Trees) -> list[Path]:
     """Folders alone, each as a whole."""
     with written(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with _lock(folder) as locked:
+        with folder_lock(folder) as locked:
             finish(folder, locked)
             apply(folder, FolderChange(trees=trees))
     return _paths(folder, trees)
@@ -378,7 +378,7 @@ def _settled(folder: Path) -> list[Any]:
         if not open_changes(folder) and (wrong := _stranger(folder, _manifests(folder))) is None:
             return before
         try:
-            with _lock(folder) as locked:
+            with folder_lock(folder) as locked:
                 finish(folder, locked)
         except OSError:  # we may only read
             locked = False
@@ -475,7 +475,7 @@ def _sha256(data: bytes) -> str:
 
 
 @contextmanager
-def _lock(folder: Path) -> Iterator[bool]:
+def folder_lock(folder: Path) -> Iterator[bool]:
     """Nobody else writes; False where the file system does not know locks. The lock ends with its process."""
     if fcntl is None:
         yield False

@@ -148,7 +148,7 @@ def evidence_of_row(row: Mapping[str, Any]) -> BoardEvidence:
         _text(row.get("board")),
         four_bits.form_in(row, confirmed=True),
         wide_sums=wide_sums.answer_in(row),
-        emulated=row.get("emulated") is True,
+        emulated=_flag(row.get("emulated", False)),
     )
 
 
@@ -183,6 +183,12 @@ def _constant(entry: Any) -> tuple[str, float]:
     if doubt := implausible(name, value):
         raise ValueError(doubt)
     return name, value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("emulated is either true or false")
+    return value
 
 
 def _number(value: int) -> int:
