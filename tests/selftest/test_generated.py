@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import zlib
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from atonc import compile
 from atonc.delivery.generate import selftest
 from atonc.doors.cli import cli
 from atonc.machine.base.errors import UnsupportedError
+from atonc.machine.emu.files.network_c import find_networks
 from tests.selftest.bench import MODEL, SELFTEST
 
 
@@ -34,6 +36,21 @@ def test_the_command_writes_them_only_when_asked(tmp_path: Path, capsys: pytest.
     assert cli.main([*arguments, str(tmp_path / "without")]) == 0
     names = [{path.name for path in (tmp_path / folder).iterdir()} for folder in ("with", "without")]
     assert names[0] - names[1] == {"atonc_selftest.c", "atonc_selftest.h", "digits_selftest.c", "digits_selftest.h"}
+
+
+@pytest.mark.parametrize("api", [(), ("--c-api", "st-ai")])
+@pytest.mark.parametrize("name", ["digits", "digits_selftest"])
+def test_other_commands_read_such_a_folder(name: str, api: tuple[str, ...], tmp_path: Path) -> None:
+    """Files about the network are told from networks by what they define, not by their names."""
+    folder = str(tmp_path / "with")
+    arguments = ["generate", str(MODEL), "-n", name, "--no-verify", "-o", folder, "--selftest", *api]
+    assert cli.main(arguments) == 0
+    assert [path.name for path in find_networks(Path(folder))] == [f"{name}.c"]
+    for command in (["explain", folder], ["run", folder], ["compare", folder, folder]):
+        assert cli.main(command) == 0, command
+    if shutil.which("arm-none-eabi-gcc") is None:
+        pytest.skip("arm-none-eabi-gcc is not installed: the firmware is not built")
+    assert cli.main(["board", "build", folder, "-o", str(tmp_path / "firmware")]) == 0
 
 
 def test_checksums_are_those_of_the_image(files: dict[str, str], tmp_path: Path) -> None:
