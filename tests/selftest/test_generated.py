@@ -17,6 +17,8 @@ from atonc.machine.base.errors import UnsupportedError
 from atonc.machine.emu.files.network_c import find_networks
 from tests.selftest.bench import MODEL, SELFTEST
 
+PAGES = Path(__file__).parents[2] / "docs"
+
 
 @pytest.fixture(scope="module")
 def files() -> dict[str, str]:
@@ -79,9 +81,23 @@ def test_known_output_is_that_of_a_run_on_the_known_input(files: dict[str, str])
 
 
 def test_networks_without_fixed_addresses_are_refused() -> None:
+    """The fix and the page say where the tests come from then: they are written for no such network."""
     view = compile(MODEL, name="digits", verify=False, inputs_allocation=False).view
-    with pytest.raises(UnsupportedError, match="known at run time only"):
+    with pytest.raises(UnsupportedError, match="known at run time only") as refused:
         selftest.selftest_files(view)
+    page = (PAGES / "selftest.md").read_text()
+    for option in ("-r", "--no-inputs-allocation", "--no-outputs-allocation"):
+        assert option in refused.value.remedy and f"`{option}`" in page
+    assert "into another folder, take atonc_selftest.c and .h" in refused.value.remedy
+    assert "into another folder, with `--selftest`" in page
+
+
+def test_the_page_names_the_headers_that_the_networks_part_needs(files: dict[str, str]) -> None:
+    needed = set(re.findall(r'^#include "(ll_aton\w*\.h)"', files["digits_selftest.c"], re.MULTILINE))
+    row = next(
+        line for line in (PAGES / "selftest.md").read_text().splitlines() if line.startswith("| `NAME_selftest.c")
+    )
+    assert needed and needed == set(re.findall(r"`(ll_aton\w*\.h)`", row))
 
 
 def test_networks_for_the_cpu_alone_are_refused() -> None:
