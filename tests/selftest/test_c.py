@@ -15,6 +15,7 @@ from atonc.compiler.plan.streams import contiguous
 from atonc.delivery.probes.bench import INPUT, OUTPUT, ProbeBuilder, ProbeEpochs
 from atonc.delivery.probes.build import bound, emulated
 from atonc.delivery.texts.selftest_text import page_table, selftest_codes
+from atonc.machine.base.templates import render
 from atonc.machine.hw.cycles import hardware
 from atonc.machine.hw.ec import ec_program
 from atonc.machine.hw.machine import stm32n6
@@ -24,6 +25,7 @@ SOURCE, HEADER = SELFTEST / "atonc_selftest.c", SELFTEST / "atonc_selftest.h"
 DOCS = Path(__file__).parents[2] / "docs"
 STRICT = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-Wshadow", "-Os", "-mcpu=cortex-m55", "-mthumb", "-c")
 MOST_BYTES = 6 << 10
+HEADER_WORDS = {"name": "network", "NET": "NETWORK", "tool": "atonc"}
 COMPILERS = {
     "arm-none-eabi-gcc": (),
     "clang": ("--target=arm-none-eabi", "-ffreestanding", "-mfloat-abi=hard", "-Wno-unused-command-line-argument"),
@@ -41,11 +43,12 @@ def compiled(compiler: str, target: Path, *options: str, source: Path = SOURCE) 
 
 
 def _string_h(folder: Path) -> tuple[str, ...]:
-    """What a C library has to have: three functions."""
+    """What a C library has to have: three functions, and one for the page's example."""
     (folder / "libc").mkdir(exist_ok=True)
     text = "void *memset(void *, int, size_t);\nint memcmp(const void *, const void *, size_t);\n"
     text += "void *memcpy(void *restrict, const void *restrict, size_t);\n"
     (folder / "libc" / "string.h").write_text("#include <stddef.h>\n" + text)
+    (folder / "libc" / "stdio.h").write_text("int printf(const char *restrict, ...);\n")
     return (f"-I{folder / 'libc'}",)
 
 
@@ -58,6 +61,18 @@ def sections(file: Path) -> dict[str, int]:
 @pytest.mark.parametrize("define", ["", "-DATONC_SELFTEST_NO_TEXT", "-DATONC_NO_SELFTEST", "-DATONC_SELFTEST_BASE=0"])
 def test_no_warnings(compiler: str, define: str, tmp_path: Path) -> None:
     compiled(compiler, tmp_path / "out.o", *filter(None, [define]))
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("define", ["", "-DATONC_SELFTEST_NO_TEXT", "-DATONC_NO_SELFTEST"])
+def test_the_example_of_the_page_compiles_with_every_define(compiler: str, define: str, tmp_path: Path) -> None:
+    """A release build sets a define and edits nothing."""
+    block = re.search(r"```c\n(#include .*?)\n(.*?)```", (DOCS / "selftest.md").read_text(), re.DOTALL)
+    assert block is not None
+    (tmp_path / "network_selftest.h").write_text(render("network/selftest.h", HEADER_WORDS))
+    source = tmp_path / "example.c"
+    source.write_text(f"#include <stdio.h>\n{block[1]}\nvoid example(void);\nvoid example(void) {{\n{block[2]}}}\n")
+    compiled(compiler, tmp_path / "out.o", f"-I{SELFTEST}", *filter(None, [define]), source=source)
 
 
 def test_code_and_constants_fit_6_kb(tmp_path: Path) -> None:

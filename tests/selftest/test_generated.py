@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import zlib
 from pathlib import Path
 
@@ -13,7 +14,10 @@ from atonc import compile
 from atonc.delivery.generate import selftest
 from atonc.doors.cli import cli
 from atonc.machine.base.errors import UnsupportedError
+from atonc.machine.emu.files.network_c import find_networks
 from tests.selftest.bench import MODEL, SELFTEST
+
+PAGES = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +38,21 @@ def test_the_command_writes_them_only_when_asked(tmp_path: Path, capsys: pytest.
     assert cli.main([*arguments, str(tmp_path / "without")]) == 0
     names = [{path.name for path in (tmp_path / folder).iterdir()} for folder in ("with", "without")]
     assert names[0] - names[1] == {"atonc_selftest.c", "atonc_selftest.h", "digits_selftest.c", "digits_selftest.h"}
+
+
+@pytest.mark.parametrize("api", [(), ("--c-api", "st-ai")])
+@pytest.mark.parametrize("name", ["digits", "digits_selftest"])
+def test_other_commands_read_such_a_folder(name: str, api: tuple[str, ...], tmp_path: Path) -> None:
+    """Files about the network are told from networks by what they define, not by their names."""
+    folder = str(tmp_path / "with")
+    arguments = ["generate", str(MODEL), "-n", name, "--no-verify", "-o", folder, "--selftest", *api]
+    assert cli.main(arguments) == 0
+    assert [path.name for path in find_networks(Path(folder))] == [f"{name}.c"]
+    for command in (["explain", folder], ["run", folder], ["compare", folder, folder]):
+        assert cli.main(command) == 0, command
+    if shutil.which("arm-none-eabi-gcc") is None:
+        pytest.skip("arm-none-eabi-gcc is not installed: the firmware is not built")
+    assert cli.main(["board", "build", folder, "-o", str(tmp_path / "firmware")]) == 0
 
 
 def test_checksums_are_those_of_the_image(files: dict[str, str], tmp_path: Path) -> None:
@@ -62,9 +81,23 @@ def test_known_output_is_that_of_a_run_on_the_known_input(files: dict[str, str])
 
 
 def test_networks_without_fixed_addresses_are_refused() -> None:
+    """The fix and the page say where the tests come from then: they are written for no such network."""
     view = compile(MODEL, name="digits", verify=False, inputs_allocation=False).view
-    with pytest.raises(UnsupportedError, match="known at run time only"):
+    with pytest.raises(UnsupportedError, match="known at run time only") as refused:
         selftest.selftest_files(view)
+    page = (PAGES / "selftest.md").read_text()
+    for option in ("-r", "--no-inputs-allocation", "--no-outputs-allocation"):
+        assert option in refused.value.remedy and f"`{option}`" in page
+    assert "into another folder, take atonc_selftest.c and .h" in refused.value.remedy
+    assert "into another folder, with `--selftest`" in page
+
+
+def test_the_page_names_the_headers_that_the_networks_part_needs(files: dict[str, str]) -> None:
+    needed = set(re.findall(r'^#include "(ll_aton\w*\.h)"', files["digits_selftest.c"], re.MULTILINE))
+    row = next(
+        line for line in (PAGES / "selftest.md").read_text().splitlines() if line.startswith("| `NAME_selftest.c")
+    )
+    assert needed and needed == set(re.findall(r"`(ll_aton\w*\.h)`", row))
 
 
 def test_networks_for_the_cpu_alone_are_refused() -> None:

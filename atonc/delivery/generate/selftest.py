@@ -45,7 +45,8 @@ def selftest_files(view: CompileView) -> dict[str, bytes]:
             f"--selftest: the place of {network.program.movable[0].symbol} is known at run time only",
             where=f"network {view.name}",
             rule="the self-test checks memories at fixed addresses",
-            remedy="leave out -r, --no-inputs-allocation, --no-outputs-allocation; or give atonc_selftest() a map",
+            remedy="leave out -r, --no-inputs-allocation, --no-outputs-allocation; or generate --selftest without them "
+            f"into another folder, take atonc_selftest.c and .h from there and give atonc_selftest() your map: {PAGE}",
         )
     sources = package_folder() / "machine" / "runtime" / "selftest"
     return {

@@ -206,11 +206,10 @@ def find_networks(directory: Path) -> list[Path]:
 
 
 def _defines_network(path: Path) -> bool:
-    """By its contents: `stai_a.c` may be the interface of the network `a`, or a network of that name."""
+    """By its contents: `stai_a.c` and `a_selftest.c` may be files about the network `a`, or networks of that name."""
     if not path.is_file() or path.name.endswith("_blob_trace.c"):
         return False
-    source = read_source(path)
-    return EPOCH_LIST.encode() in source and (not path.name.startswith("stai_") or _DEFINED.search(source) is not None)
+    return _DEFINED.search(read_source(path)) is not None
 
 
 @bounded_depth

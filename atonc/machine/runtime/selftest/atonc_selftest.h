@@ -8,7 +8,7 @@
  * cause, not a consequence.
  *
  * ATONC_NO_SELFTEST        nothing of it is compiled, atonc_selftest() is 0
- * ATONC_SELFTEST_NO_TEXT   values only, no sentences
+ * ATONC_SELFTEST_NO_TEXT   values only; the functions that give texts return ""
  * ATONC_SELFTEST_BASE      0 for firmware that runs in the non-secure state; by default 0x10000000, as after reset
  */
 #ifndef ATONC_SELFTEST_H
@@ -205,7 +205,13 @@ uint32_t atonc_selftest(const atonc_selftest_map_t *map, atonc_finding_t *findin
 uint32_t atonc_selftest_crc32(uint32_t crc, const void *data, uint32_t size);
 #endif
 
-#if !defined(ATONC_SELFTEST_NO_TEXT) && !defined(ATONC_NO_SELFTEST)
+#if defined(ATONC_SELFTEST_NO_TEXT) || defined(ATONC_NO_SELFTEST)
+/* empty, so that an application needs no edits when a define leaves the texts out */
+static inline const char *atonc_selftest_name(uint16_t code) { return (void)code, ""; }
+static inline const char *atonc_selftest_register(uint16_t code) { return (void)code, ""; }
+static inline const char *atonc_selftest_cause(uint16_t code) { return (void)code, ""; }
+static inline const char *atonc_selftest_fix(uint16_t code) { return (void)code, ""; }
+#else
 const char *atonc_selftest_name(uint16_t code);
 const char *atonc_selftest_register(uint16_t code);
 const char *atonc_selftest_cause(uint16_t code);
