@@ -163,7 +163,7 @@ def test_the_log_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "the log itself" in unwrapped(capsys.readouterr().err) and log.read_text() == log_text()
 
 
-@pytest.mark.parametrize("lines", [("findings=1", "6 RAM_SHUTDOWN detail=4 | shut down | switch it on"), ("findings=3",)])
+@pytest.mark.parametrize("lines", [("findings=1", "6 RAM_SHUTDOWN detail=4 | shut down | power it"), ("findings=3",)])
 def test_findings_of_the_self_test_are_told(
     lines: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

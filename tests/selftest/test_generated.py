@@ -15,6 +15,7 @@ from atonc.delivery.generate import selftest
 from atonc.doors.cli import cli
 from atonc.machine.base.errors import UnsupportedError
 from atonc.machine.emu.files.network_c import find_networks
+from tests.errors_said import unwrapped
 from tests.selftest.bench import MODEL, SELFTEST
 
 PAGES = Path(__file__).parents[2] / "docs"
@@ -117,3 +118,11 @@ def test_ranges_have_their_uses(files: dict[str, str]) -> None:
     assert re.search(r"\{0x34200000UL, \d+U, ATONC_SELFTEST_NPU_READS \| ATONC_SELFTEST_NPU_WRITES\}", text)
     assert re.search(r"\{0x70380000UL, \d+U, ATONC_SELFTEST_NPU_READS \| ATONC_SELFTEST_NPU_CACHED\}", text)
     assert f"#define ATONC_SELFTEST_WORK {selftest.WORK_BYTES}u" in files["atonc_selftest.h"]
+
+
+@pytest.mark.parametrize("name", ["atonc", "atonc_selftest"])
+def test_no_file_is_written_over_another(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["generate", str(MODEL), "-n", name, "--selftest", "--no-verify", "-o", str(tmp_path / "build")]
+    assert cli.main(words) != 0
+    assert "both have a file atonc_selftest" in unwrapped(capsys.readouterr().err)
+    assert not (tmp_path / "build").exists()

@@ -7,7 +7,7 @@ pieces, and the emulator's output for bytes that firmware can make up again.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from atonc.compiler.place.pools import is_external
 from atonc.compiler.verify.emulation import Emulation
 from atonc.delivery.generate.generating import c_network
 from atonc.machine.base.about import package_folder
+from atonc.machine.base.disk import together
 from atonc.machine.base.errors import UnsupportedError
 from atonc.machine.base.templates import Words, render
 from atonc.machine.hw.limits import CPU_CACHE_LINE
@@ -28,6 +29,11 @@ WORK_BYTES = 2048  # ATONC_SELFTEST_WORK
 _LEAST_PIECE, _MOST_PIECES = 4096, 64
 _READS, _WRITES, _CACHED = (f"ATONC_SELFTEST_NPU_{use}" for use in ("READS", "WRITES", "CACHED"))
 _KNOWN_TYPES = ("INT8", "UINT8", "INT16", "UINT16", "FLOAT")  # any bytes are values of them, or floats made of bytes
+
+
+def with_selftest(view: CompileView, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files of a network and those of its self-test."""
+    return together([("the network", files), ("the self-test", selftest_files(view))])
 
 
 def selftest_files(view: CompileView) -> dict[str, bytes]:
@@ -49,11 +55,12 @@ def selftest_files(view: CompileView) -> dict[str, bytes]:
             f"into another folder, take atonc_selftest.c and .h from there and give atonc_selftest() your map: {PAGE}",
         )
     sources = package_folder() / "machine" / "runtime" / "selftest"
-    return {
-        **{path.name: path.read_bytes() for path in sorted(sources.glob("atonc_selftest.[ch]"))},
+    tests = {path.name: path.read_bytes() for path in sorted(sources.glob("atonc_selftest.[ch]"))}
+    about = {
         f"{view.name}_selftest.h": render("network/selftest.h", network.words).encode(),
         f"{view.name}_selftest.c": _source(view, network).encode(),
     }
+    return together([("the self-test", tests), (f"network {view.name}", about)])
 
 
 def _source(view: CompileView, network: CNetwork) -> str:

@@ -299,11 +299,11 @@ class Compilation:
     ) -> list[Path]:
         """The files of `atonc generate`, all together or none."""
         from atonc.delivery.generate import generating, preflight
-        from atonc.delivery.generate.selftest import selftest_files
+        from atonc.delivery.generate.selftest import with_selftest
 
         preflight.check_folder(Path(folder))
         files = dict(generating.files_of(self.view, hex, stai, shared_kernels))
-        files |= selftest_files(self.view) if selftest else {}
+        files = with_selftest(self.view, files) if selftest else files
         return [Path(file) for file in generating.write_build(self.view, Path(folder), files).files]
 
     def report(self, path: str | PathLike[str]) -> Path:

@@ -122,9 +122,9 @@ def write(view: CompileView, folder: Path, options: argparse.Namespace, trees: T
     if options.st:
         files = st_files.named(files, view.name, options.st)
     if options.selftest:
-        from atonc.delivery.generate.selftest import selftest_files
+        from atonc.delivery.generate.selftest import with_selftest
 
-        files = {**files, **selftest_files(view)}
+        files = with_selftest(view, files)
     if options.relocatable is not None:
         asked = relocating.words(options.relocatable)
         files = {**files, **relocating.image_files(files, view.name, asked, "" if options.st else runtime)}
