@@ -126,3 +126,10 @@ def test_no_file_is_written_over_another(name: str, tmp_path: Path, capsys: pyte
     assert cli.main(words) != 0
     assert "both have a file atonc_selftest" in unwrapped(capsys.readouterr().err)
     assert not (tmp_path / "build").exists()
+
+
+def test_the_first_hour_names_findings_that_exist() -> None:
+    table = (PAGES / "first_hour.md").read_text().split("## 4. When it stops")[1].split("## ")[0]
+    named = set(re.findall(r"`([A-Z][A-Z_]+)`", table))
+    known = set(re.findall(r"X\(\d+, (\w+),", (SELFTEST / "atonc_selftest.h").read_text()))
+    assert named and named <= known, named - known
