@@ -20,7 +20,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -335,6 +335,24 @@ def test_a_server_that_is_none(stream: bytes) -> None:
         threading.Thread(target=speak, args=(server,), daemon=True).start()
         with pytest.raises(ToolError):
             GdbTarget(f":{server.getsockname()[1]}", wait_s=1.0)
+
+
+@pytest.mark.parametrize(
+    ("first", "then"), [(b"+$", b"A"), (b"", b"$AAAA"), (b"+", b"$AAAA#"), (b"+", b"$O41#b4"), (b"+", b"+")]
+)
+def test_a_server_that_never_ends(first: bytes, then: bytes) -> None:
+    def speak(server: socket.socket) -> None:
+        line = server.accept()[0]
+        with suppress(OSError):
+            line.sendall(first)
+            while True:
+                line.sendall(then * 10_000)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=speak, args=(server,), daemon=True).start()
+        with pytest.raises(ToolError, match="packets without end: it is no GDB server") as told:
+            GdbTarget(f":{server.getsockname()[1]}", wait_s=PATIENCE)
+    assert told.value.where.startswith("127.0.0.1:") and "GDB port" in told.value.fix and told.value.exit_code == 4
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:", ":99999", "a b:1", "::1:3333"])
