@@ -378,6 +378,25 @@ def test_gdb_stops_at_a_breakpoint_instruction_behind_a_watched_store(tmp_path: 
     assert seen == ["New value = 7", "bkpt\t0x0000", "SIGTRAP", "bkpt\t0x0000", "SIGTRAP", "bkpt\t0x0005"], said
 
 
+def test_the_guide_has_the_number_of_breakpoints(stops: Path) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "virtual_board.md").read_text()
+    most = int(re.findall(r"\| breakpoints \| up to (\d+), watchpoints included", guide)[0])
+    debugger = BoardDebugger(lambda: VirtualBoard(read_firmware(stops)), lambda text: None)
+    for k in range(most):
+        debugger.insert(k % 2, 0x7700_0000 + 2 * k, 2)
+    with pytest.raises(InputError, match=f"more than {most} breakpoints"):
+        debugger.insert(2, 0x3400_0000, 4)
+
+
+def test_only_an_address_of_code_is_called_a_caller(stops: Path) -> None:
+    debugger = BoardDebugger(lambda: VirtualBoard(read_firmware(stops)), lambda text: None)
+    assert debugger.board.picture()[0].endswith("in Reset_Handler, lr 0xffffffff")
+    debugger.insert(1, read_firmware(stops).symbols["store"] & ~1, 2)
+    debugger.go()
+    debugger.go()
+    assert "in store, called from main (lr 0x" in debugger.board.picture()[0]
+
+
 def test_exit_ends_the_program_for_the_client(stops: Path) -> None:
     said: list[str] = []
     with served(lambda: VirtualBoard(read_firmware(stops))) as server:
