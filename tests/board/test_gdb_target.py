@@ -26,8 +26,9 @@ from pathlib import Path
 import pytest
 
 from atonc.delivery.trials import gdb_servers
-from atonc.delivery.trials.gdb_servers import PROGRAMS, FoundServer, GdbServerProgram, find_server, started
+from atonc.delivery.trials.gdb_servers import NAMES, PROGRAMS, FoundServer, GdbServerProgram, find_server, started
 from atonc.delivery.trials.gdb_target import GdbTarget, address_of, registers_of, started_target
+from atonc.doors.cli.cli import main
 from atonc.machine.base.errors import InputError, ToolError
 from atonc.machine.base.gdb_packets import MOST_PAYLOAD, PacketMark, PacketReader, frame
 from atonc.machine.emu.board import VirtualBoard, read_firmware
@@ -390,6 +391,12 @@ def test_every_server_has_a_command_for_this_chip(tmp_path: Path) -> None:
         joined = " ".join(words)
         assert "61234" in joined and "2000" in joined and "{" not in joined
     assert "--apid 1" in " ".join(PROGRAMS[0].arguments) and "target/stm32n6x.cfg" in PROGRAMS[1].arguments
+
+
+def test_a_server_that_nobody_knows_is_told_before_anything_is_built(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["board", "try", "--server", "nonsense"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "--server" in said and "nonsense" in said and all(name in said for name in NAMES) and "''" not in said
 
 
 def test_no_server_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
