@@ -432,8 +432,7 @@ class VirtualBoard:
         caller = caller if self.firmware.has_code_at(back) else f"lr {back:#010x}"
         stub = core.blocks.stub_at(core.pc)
         return [
-            f"{self.where()}{active}, {caller}"
-            + (f", replacing the instruction at {stub.site:#010x}" if stub else ""),
+            f"{self.where()}{active}, {caller}" + (f", replacing the instruction at {stub.site:#010x}" if stub else ""),
             *("  ".join(values[k : k + 8]) for k in (0, 8)),
             f"{core.instructions:,} instructions, {self.clock.now:,} cycles, {self.npu.epochs} epochs",
             *([f"the NPU hangs: {self.npu.fault}"] if self.npu.fault is not None else []),

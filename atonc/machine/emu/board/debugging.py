@@ -186,7 +186,7 @@ class BoardDebugger:
         return stopped
 
     def go(self) -> DebugStop | None:
-        """For a while; None when it may go on. A BKPT that only a step has met stops it too, but takes no time again."""
+        """For a while; None when it may go on. A BKPT that only a step has met stops it too, without time."""
         untold, self._untold = self._untold, None
         return DebugStop(SIGTRAP) if untold is not None and untold == self.register("pc") else self._run(STRETCH)
 
