@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from atonc.delivery.trying import mailbox
+from atonc.delivery.trials import mailbox
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.board import VirtualBoard, read_firmware
