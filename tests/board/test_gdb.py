@@ -21,7 +21,7 @@ from atonc.machine.base.errors import InputError, ToolError
 from atonc.machine.base.gdb_packets import frame
 from atonc.machine.emu.board import VirtualBoard, read_firmware
 from atonc.machine.emu.board.chip import mapped
-from atonc.machine.emu.board.debugging import SIGINT, SIGSEGV, SIGTRAP, BoardDebugger
+from atonc.machine.emu.board.debugging import SIGINT, SIGSEGV, SIGTRAP, BoardDebugger, DebugStop
 from atonc.machine.emu.board.gdb_server import listening_at
 from tests.board.gdb_rig import gdb, needs_gdb, served
 from tests.board.programs import PRELUDE, build, needs_compiler
@@ -336,6 +336,65 @@ def test_gdb_shows_what_a_firmware_says_and_that_it_ended(stops: Path) -> None:
     assert "hello debugger\n!abc" in said and "SIGTRAP" in said
     assert "Hardware watchpoint" in said and "= 0x7" in said
     assert "monitor cycles" in said and "unknown command 'nonsense'" in said
+
+
+STANDS_AT = """
+volatile uint32_t watched;
+int main(void) {
+    __asm volatile("str %0, [%1]\\n bkpt 0\\n nop\\n bkpt 5" : : "r"(7), "r"(&watched) : "memory");
+    return 0;
+}
+"""
+
+
+def test_a_breakpoint_instruction_that_the_core_already_stands_at(tmp_path: Path) -> None:
+    elf = build(tmp_path, STANDS_AT)
+    main, ends = read_firmware(elf).symbols["main"] & ~1, []
+    for steps in (0, 1):  # one that meets the instruction changes neither the stop nor the time
+        debugger = BoardDebugger(lambda: VirtualBoard(read_firmware(elf)), lambda text: None)
+        first = main + debugger.read(main, 32).index(b"\x00\xbe")
+        debugger.insert(1, first, 2)
+        debugger.go()
+        debugger.remove(1, first, 2)
+        for _ in range(steps):
+            assert debugger.step() == DebugStop(SIGTRAP) and debugger.register("pc") == first
+        assert debugger.go() == DebugStop(SIGTRAP) and debugger.register("pc") == first
+        assert debugger.go() == DebugStop(SIGTRAP) and debugger.register("pc") == first + 4
+        ends.append(ended(debugger.board))
+    assert ends[0] == ends[1]
+    debugger.set_register("pc", first)
+    debugger.step()
+    debugger.step()
+    assert debugger.register("pc") == first + 4  # steps go on behind it as well
+
+
+@needs_gdb
+def test_gdb_stops_at_a_breakpoint_instruction_behind_a_watched_store(tmp_path: Path) -> None:
+    elf = build(tmp_path, STANDS_AT)
+    with served(lambda: VirtualBoard(read_firmware(elf))) as server:
+        said = gdb(server, elf, "break main", "continue", "delete", "watch watched", "continue", "x/i $pc",
+                   "continue", "x/i $pc", "continue", "x/i $pc")  # fmt: skip
+    seen = re.findall(r"New value = 7|SIGTRAP|bkpt\t0x000\d", said)
+    assert seen == ["New value = 7", "bkpt\t0x0000", "SIGTRAP", "bkpt\t0x0000", "SIGTRAP", "bkpt\t0x0005"], said
+
+
+def test_the_guide_has_the_number_of_breakpoints(stops: Path) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "virtual_board.md").read_text()
+    most = int(re.findall(r"\| breakpoints \| up to (\d+), watchpoints included", guide)[0])
+    debugger = BoardDebugger(lambda: VirtualBoard(read_firmware(stops)), lambda text: None)
+    for k in range(most):
+        debugger.insert(k % 2, 0x7700_0000 + 2 * k, 2)
+    with pytest.raises(InputError, match=f"more than {most} breakpoints"):
+        debugger.insert(2, 0x3400_0000, 4)
+
+
+def test_only_an_address_of_code_is_called_a_caller(stops: Path) -> None:
+    debugger = BoardDebugger(lambda: VirtualBoard(read_firmware(stops)), lambda text: None)
+    assert debugger.board.picture()[0].endswith("in Reset_Handler, lr 0xffffffff")
+    debugger.insert(1, read_firmware(stops).symbols["store"] & ~1, 2)
+    debugger.go()
+    debugger.go()
+    assert "in store, called from main (lr 0x" in debugger.board.picture()[0]
 
 
 def test_exit_ends_the_program_for_the_client(stops: Path) -> None:

@@ -20,14 +20,15 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from atonc.delivery.trials import gdb_servers
-from atonc.delivery.trials.gdb_servers import PROGRAMS, FoundServer, GdbServerProgram, find_server, started
+from atonc.delivery.trials.gdb_servers import NAMES, PROGRAMS, FoundServer, GdbServerProgram, find_server, started
 from atonc.delivery.trials.gdb_target import GdbTarget, address_of, registers_of, started_target
+from atonc.doors.cli.cli import main
 from atonc.machine.base.errors import InputError, ToolError
 from atonc.machine.base.gdb_packets import MOST_PAYLOAD, PacketMark, PacketReader, frame
 from atonc.machine.emu.board import VirtualBoard, read_firmware
@@ -337,6 +338,24 @@ def test_a_server_that_is_none(stream: bytes) -> None:
             GdbTarget(f":{server.getsockname()[1]}", wait_s=1.0)
 
 
+@pytest.mark.parametrize(
+    ("first", "then"), [(b"+$", b"A"), (b"", b"$AAAA"), (b"+", b"$AAAA#"), (b"+", b"$O41#b4"), (b"+", b"+")]
+)
+def test_a_server_that_never_ends(first: bytes, then: bytes) -> None:
+    def speak(server: socket.socket) -> None:
+        line = server.accept()[0]
+        with suppress(OSError):
+            line.sendall(first)
+            while True:
+                line.sendall(then * 10_000)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=speak, args=(server,), daemon=True).start()
+        with pytest.raises(ToolError, match="packets without end: it is no GDB server") as told:
+            GdbTarget(f":{server.getsockname()[1]}", wait_s=PATIENCE)
+    assert told.value.where.startswith("127.0.0.1:") and "GDB port" in told.value.fix and told.value.exit_code == 4
+
+
 @pytest.mark.parametrize("text", ["", "host", "host:", ":99999", "a b:1", "::1:3333"])
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(ToolError, match="no address of a GDB server"):
@@ -372,6 +391,12 @@ def test_every_server_has_a_command_for_this_chip(tmp_path: Path) -> None:
         joined = " ".join(words)
         assert "61234" in joined and "2000" in joined and "{" not in joined
     assert "--apid 1" in " ".join(PROGRAMS[0].arguments) and "target/stm32n6x.cfg" in PROGRAMS[1].arguments
+
+
+def test_a_server_that_nobody_knows_is_told_before_anything_is_built(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["board", "try", "--server", "nonsense"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "--server" in said and "nonsense" in said and all(name in said for name in NAMES) and "''" not in said
 
 
 def test_no_server_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:

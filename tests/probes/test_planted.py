@@ -14,6 +14,7 @@ from atonc.delivery.probes.build import DEFAULT_BOARD, build_all
 from atonc.delivery.probes.kernels import NARROW_RATES
 from atonc.delivery.probes.log import parse_log, settle
 from atonc.delivery.probes.sums import BEYOND
+from atonc.delivery.trials.board_running import BoardRun, run_firmware
 from atonc.machine.hw.wide_sums import WRAPPED
 from tests.board.programs import needs_compiler
 from tests.probes.planted import BEHAVIOURS, high_nibble_first, wrapping_sums
@@ -98,3 +99,13 @@ def test_a_chip_that_wraps_sums_says_so(tmp_path: Path) -> None:
     assert answers_in(lines)[BEYOND]["why"] == WRAPPED
     found = settle(parse_log("\n".join(lines)), PROBES).evidence
     assert found.wide_sums == WRAPPED and not found.refuted
+
+
+@needs_compiler
+@needs_make
+def test_a_firmware_that_is_only_run_leaves_out_what_the_emulator_does_not_know(tmp_path: Path) -> None:
+    elf = firmware(tmp_path, list(build_all(with_controls((BEYOND,)), board(DEFAULT_BOARD))))
+    said: list[str] = []
+    end = run_firmware(BoardRun(elf), lambda line: said.append(line.removeprefix("| ")))
+    assert end.reason == "bkpt" and " on=emulator " in said[0]
+    assert answers_in(said)[BEYOND]["verdict"] == "skipped"

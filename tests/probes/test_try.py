@@ -22,7 +22,8 @@ import pytest
 from atonc.delivery.probes.log import BEGIN, LOG_FORMAT, MARK, checksum, parse_log, signed
 from atonc.delivery.recordings import store
 from atonc.delivery.texts import try_text
-from atonc.delivery.trying import mailbox, try_board
+from atonc.delivery.trials import mailbox
+from atonc.delivery.trying import try_board
 from atonc.delivery.trying.asking import LOG, Trial, TrialLog
 from atonc.delivery.trying.probe_image import ProbeImage, read_image
 from atonc.delivery.trying.try_board import EVIDENCE, RECORDING, SUMMARY, TryOptions

@@ -13,7 +13,7 @@ from atonc.compiler.place import board
 from atonc.delivery.probes.build import DEFAULT_BOARD, FLASH, BuiltProbe
 from atonc.delivery.probes.log import SELF_TEST
 from atonc.delivery.probes.table import FLASH_IMAGE, folder_files
-from atonc.delivery.trying import mailbox
+from atonc.delivery.trials import mailbox
 from atonc.machine.emu.board import VirtualBoard, read_firmware
 from atonc.machine.emu.board.chip import ChipSetup, mapped
 from atonc.machine.emu.board.npu import Execute

@@ -17,11 +17,12 @@ from dataclasses import replace
 from atonc.delivery.trials.gdb_servers import DIALECTS, FAILURE, UNKNOWN, GdbDialect, RunningServer, retries
 from atonc.machine.base.errors import ToolError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.base.gdb_packets import PacketMark, PacketReader, frame
+from atonc.machine.base.gdb_packets import MOST_PAYLOAD, PacketMark, PacketReader, frame
 
 DEFAULT_PORT = 3333
 _SUPPORTED = b"qSupported:swbreak+;hwbreak+;vContSupported+"
 _CHUNK = 1 << 16
+_MOST_ANSWER = 4 * MOST_PAYLOAD  # bytes that no answer comes near, whatever is printed around it
 _LEAST_PACKET, _MOST_PACKET = 64, 0x4000
 _OVERHEAD = 40  # characters of a packet that are no data
 _TRIES = 3
@@ -118,6 +119,7 @@ class GdbTarget:
         self._line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._reader, self._came = PacketReader(repeats=True), list[bytes | PacketMark]()
         self._acknowledge = True
+        self._flood = 0  # bytes since the last packet was sent, or since the running firmware has printed
         self._binary: bool | None = None  # whether the server takes X packets; None: not asked yet
         self._single: bool | None = None  # whether it takes p packets
         self.running = False
@@ -369,6 +371,7 @@ class GdbTarget:
         return b"" if reply is None else reply
 
     def _send(self, payload: bytes) -> None:
+        self._flood = 0
         for _ in range(_TRIES):
             self._send_raw(frame(payload))
             if not self._acknowledge or self._taken():
@@ -391,7 +394,7 @@ class GdbTarget:
 
     def _reply(self, wait_s: float, must: bool = True, said: list[str] | None = None) -> bytes | None:
         """The next packet that is no console output."""
-        end = time.monotonic() + wait_s
+        end, late = time.monotonic() + wait_s, False
         while True:
             while self._came:
                 event = self._came.pop(0)
@@ -404,15 +407,18 @@ class GdbTarget:
                 if event[:1] != b"O" or event == b"OK":
                     return event
                 self._heard(event[1:], said)
-            if not self._receive(end - time.monotonic()):
+            left = end - time.monotonic()
+            if late or not self._receive(left):
                 if must:
                     raise self._error(
                         f"no answer within {wait_s:g} s",
                         "is the board powered and its probe connected? Restart the GDB server",
                     )
                 return None
+            late = left <= 0
 
     def _heard(self, coded: bytes, said: list[str] | None) -> None:
+        self._flood = 0 if self.running else self._flood
         if re.fullmatch(rb"(?:[0-9a-fA-F]{2})*", coded):
             text = bytes.fromhex(coded.decode()).decode("utf-8", "replace")
             if said is not None:
@@ -433,6 +439,13 @@ class GdbTarget:
             raise self._lost(error) from error
         if not data:
             raise self._lost(None)
+        self._flood += len(data)
+        if self._flood > _MOST_ANSWER:
+            self._hang_up()
+            self.running = False
+            raise self._error(
+                "the server sends packets without end: it is no GDB server", "give the GDB port of your server"
+            )
         self._came += self._reader.feed(data)
         return True
 

@@ -24,8 +24,8 @@ from atonc.delivery.probes.log import (
     signed,
     told_in,
 )
-from atonc.delivery.trying import mailbox
-from atonc.delivery.trying.mailbox import HEAD_BYTES, Mailbox
+from atonc.delivery.trials import mailbox
+from atonc.delivery.trials.mailbox import HEAD_BYTES, Mailbox
 from atonc.delivery.trying.probe_image import ImageProbe, ProbeImage
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError, ToolError, plain

@@ -18,7 +18,7 @@ from atonc.delivery.firmware.building import find_toolchain
 from atonc.delivery.probes import PROBES
 from atonc.delivery.probes.build import FLASH, build_all
 from atonc.delivery.probes.table import FLASH_IMAGE, folder_files
-from atonc.delivery.trying import mailbox
+from atonc.delivery.trials import mailbox
 from atonc.machine.base.errors import InputError, ToolError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.progress import stage

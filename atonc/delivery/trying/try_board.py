@@ -25,9 +25,8 @@ from atonc.delivery.recordings.store import (
     Recording,
     Statement,
 )
-from atonc.delivery.trials import gdb_servers
+from atonc.delivery.trials import gdb_servers, mailbox
 from atonc.delivery.trials.gdb_target import GdbTarget
-from atonc.delivery.trying import mailbox
 from atonc.delivery.trying.asking import LOG, AskedProbe, DebugTarget, Say, Trial, TrialLog
 from atonc.delivery.trying.probe_image import ProbeImage, built_image, cache_folder, flash_base, read_image
 from atonc.delivery.trying.virtual_target import VirtualTarget

@@ -286,7 +286,7 @@ _KINDS = (
             ),
             arg("--gdb", default="", metavar="HOST:PORT", help="a GDB server that runs already"),
             arg(
-                "--server", default="", metavar="stlink|openocd|pyocd|jlink",
+                "--server", default="", choices=["stlink", "openocd", "pyocd", "jlink"],
                 help="the GDB server to start (default: the first of these that is installed)",
             ),
             arg("--virtual", action="store_true", help="on the virtual board: proves nothing about silicon"),

@@ -98,6 +98,10 @@ class Firmware:
         position = bisect_right(self._functions, (address, "\uffff")) - 1
         return self._functions[position][1] if position >= 0 else "?"
 
+    def has_code_at(self, address: int) -> bool:
+        places = [(at, len(one.data)) for one in self.segments if one.executable for at in (one.address, one.runs_at)]
+        return any(at <= address < at + size for at, size in places)
+
 
 def read_firmware(path: Path) -> Firmware:
     """An ELF file for a 32-bit Arm core; hostile files are refused by one error."""
@@ -423,11 +427,12 @@ class VirtualBoard:
         names = (*(f"R{number}" for number in range(13)), "SP", "LR", "XPSR")
         values = [f"{name} {core.register(name):08x}" for name in names]
         active = f", in exception {self.nvic.active[-1]}" if self.nvic.active else ""
-        caller = self.firmware.function_at(core.register("LR") & ~1)
+        back = core.register("LR")  # no address at reset and in a handler
+        caller = f"called from {self.firmware.function_at(back & ~1)} (lr {back:#010x})"
+        caller = caller if self.firmware.has_code_at(back) else f"lr {back:#010x}"
         stub = core.blocks.stub_at(core.pc)
         return [
-            f"{self.where()}{active}, called from {caller} (lr {core.register('LR'):#010x})"
-            + (f", replacing the instruction at {stub.site:#010x}" if stub else ""),
+            f"{self.where()}{active}, {caller}" + (f", replacing the instruction at {stub.site:#010x}" if stub else ""),
             *("  ".join(values[k : k + 8]) for k in (0, 8)),
             f"{core.instructions:,} instructions, {self.clock.now:,} cycles, {self.npu.epochs} epochs",
             *([f"the NPU hangs: {self.npu.fault}"] if self.npu.fault is not None else []),

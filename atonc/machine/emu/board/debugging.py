@@ -56,6 +56,7 @@ class BoardDebugger:
         self.other_masters = False
         self._stops: set[tuple[int, int, int]] = set()  # kind, address, size
         self._at_bkpt: int | None = None  # a BKPT that was executed: it is not executed again
+        self._untold: int | None = None  # one that a step met: gdb steps behind a watch and shows such a stop to nobody
 
     # ----------------------------------------------------------------------------------------------------------- memory
 
@@ -165,7 +166,7 @@ class BoardDebugger:
         """The chip after its reset pin: devices and core begin anew, memories keep their bytes. What the data cache had
         not written back is lost."""
         old, self.board = self.board, self._make()
-        self._at_bkpt = None
+        self._at_bkpt = self._untold = None
         for region in old.memory.regions:
             for start in range(0, region.data.size, _CHUNK):
                 part = region.data[start : start + _CHUNK]
@@ -180,11 +181,14 @@ class BoardDebugger:
 
     def step(self) -> DebugStop:
         """One instruction of the firmware, or one IT block; a sleep ends with what wakes the core."""
-        return self._run(1) or self.halt(SIGTRAP)
+        stopped = self._run(1) or self.halt(SIGTRAP)
+        self._untold = self._at_bkpt
+        return stopped
 
     def go(self) -> DebugStop | None:
-        """For a while; None when it may go on."""
-        return self._run(STRETCH)
+        """For a while; None when it may go on. A BKPT that only a step has met stops it too, without time."""
+        untold, self._untold = self._untold, None
+        return DebugStop(SIGTRAP) if untold is not None and untold == self.register("pc") else self._run(STRETCH)
 
     def halt(self, signal: int = SIGINT) -> DebugStop:
         """Between two instructions of the firmware, not inside a replacement of one."""
