@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-from atonc.doors.verbs.parser import JSON, SHOWN, Command, arg, single
+from atonc.doors.verbs.parser import JSON, SHOWN, Command, arg, defaults, single
 from atonc.doors.verbs.reply import CommandReply
 from atonc.insight.report.document import Chapter, Document
 from atonc.machine.base.disk import read_text, write_file
@@ -279,11 +279,8 @@ _KINDS = (
         "everything that a board can answer, through any debugger: self-test, probes, evidence file, a recording",
         _try,
         (
-            arg(
-                "--board", default="", metavar="BOARD",
-                help="the board on USB: stm32n6570-dk, nucleo-n657x0-q or a .toml; with --virtual stm32n6570-dk is the "
-                "default",
-            ),
+            single(board="the board on USB, by its name or a .toml; with --virtual stm32n6570-dk if none is named"),
+            defaults(board=""),
             arg("--gdb", default="", metavar="HOST:PORT", help="a GDB server that runs already"),
             arg(
                 "--server", default="", choices=["stlink", "openocd", "pyocd", "jlink"],
