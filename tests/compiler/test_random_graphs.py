@@ -19,8 +19,8 @@ from tests.compiler.cases import describe, judge
 from tests.compiler.random_graphs import random_graph, random_inputs
 from tests.compiler.shrink import shrink
 
-PLAIN_SHARDS, STEEP_SHARDS = 6, 2
-NETWORKS = 12  # of a shard; `benchmarks/random_graphs.py` judges thousands
+PLAIN_SHARDS, STEEP_SHARDS = 4, 2
+NETWORKS = 20  # of a shard; `benchmarks/random_graphs.py` judges thousands
 KEPT = sorted((Path(__file__).parents[1] / "golden" / "regress").glob("*.txt"))
 
 # A layer whose sums are thousands of times larger than what its output can show: partial sums have 16 bits, so the

@@ -26,7 +26,7 @@ from atonc.delivery.recordings.store import (
     Statement,
 )
 from atonc.delivery.trials import gdb_servers, mailbox
-from atonc.delivery.trials.gdb_target import GdbTarget
+from atonc.delivery.trials.gdb_target import GdbTarget, started_target
 from atonc.delivery.trying.asking import LOG, AskedProbe, DebugTarget, Say, Trial, TrialLog
 from atonc.delivery.trying.probe_image import ProbeImage, built_image, cache_folder, flash_base, read_image
 from atonc.delivery.trying.virtual_target import VirtualTarget
@@ -194,15 +194,8 @@ def _started(name: str) -> Iterator[DebugLine]:
         raise
     port = _free_port()
     stage(f"starting {found.path.name}")
-    with gdb_servers.started(found, port) as server, contextlib.closing(_connect(server, port)) as debugger:
+    with gdb_servers.started(found, port) as server, contextlib.closing(started_target(server, port)) as debugger:
         yield DebugLine(f"{found.program.dialect.name}, started as {found.path}", debugger, False)
-
-
-def _connect(server: gdb_servers.RunningServer, port: int) -> GdbTarget:
-    for _ in gdb_servers.retries(server):
-        with contextlib.suppress(ToolError):
-            return GdbTarget(f"127.0.0.1:{port}")
-    raise AssertionError("retries end by an error")
 
 
 def _free_port() -> int:
