@@ -465,7 +465,7 @@ def test_answers_of_a_chip_are_not_those_of_the_virtual_board(
     lines = (undisturbed[0] / LOG).read_text().splitlines()
     first = signed(lines[0].rpartition(" *")[0].replace("on=emulator", "on=chip"))
     (tmp_path / LOG).write_text("\n".join([first, *lines[1:]]) + "\n")
-    with pytest.raises(InputError, match="has answers of a board, and this is the virtual board"):
+    with pytest.raises(InputError, match="this is the virtual stm32n6570-dk"):
         tried(image, tmp_path, VirtualTarget(boards(image)))
 
 

@@ -138,19 +138,12 @@ class Trial:
         text = self.log.text()
         if BEGIN not in self.log.told():
             return
-        head = parse_log(text, str(self.log.path)).head
-        here = (self.image.board, self.image.version, len(self.image.probes))
-        if head.emulated != bool(self.options & mailbox.EMULATED):
-            other, this = ("the virtual board", "a board") if head.emulated else ("a board", "the virtual board")
+        head, image = parse_log(text, str(self.log.path)).head, self.image
+        before = _who(head.emulated, head.board, head.version, head.probes)
+        now = _who(bool(self.options & mailbox.EMULATED), image.board, image.version, len(image.probes))
+        if before != now:
             raise InputError(
-                f"the folder has answers of {other}, and this is {this}",
-                where=str(self.log.path),
-                remedy="give another folder with -o, or --fresh to forget those answers",
-            )
-        if (head.board, head.version, head.probes) != here:
-            raise InputError(
-                f"the folder has answers of {head.board}, firmware {head.version} with {head.probes} probes; this is "
-                f"{here[0]}, firmware {here[1]} with {here[2]}",
+                f"the folder has answers of {before}; this is {now}",
                 where=str(self.log.path),
                 remedy="give another folder with -o, or --fresh to forget those answers",
             )
@@ -218,6 +211,10 @@ class Trial:
         target.set_register("xpsr", _THUMB)
         target.set_register("pc", reset & ~1)
         target.break_at(image.checkpoint)
+
+
+def _who(emulated: bool, board: str, version: str, probes: int) -> str:
+    return f"{'the virtual ' if emulated else ''}{board}, firmware {version} with {probes} probes"
 
 
 class _Start:

@@ -90,7 +90,9 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
         view = generating.write_reports(view, options.output)
     write_pictures(lambda: network_view(view), options)
     unseen = options.st or options.json or options.quiet  # then nobody reads what comes next
-    advice = None if unseen else quick(view, partial(generating.keeps, limits))
+    kept = partial(generating.keeps, limits)
+    # a self-test is of the NPU: a network without it has none
+    advice = None if unseen else quick(view, lambda one: kept(one) and not (options.selftest and one.options.no_npu))
     document = compile_text.document(view, gates, options.verbose, advice)
     if options.st:
         document = replace(document, sections=options.st.sections(view), summary=())
