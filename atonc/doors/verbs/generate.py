@@ -29,6 +29,7 @@ from atonc.machine.base.errors import InputError
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.compile_view import CompileView
+    from atonc.insight.explain.actions import TriedOption
     from atonc.machine.base.build_folder import Trees
 
 # all that `generate` is asked for: its form in `serve` follows from it
@@ -62,7 +63,6 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
         preflight.check_compiler()
     from atonc.compiler.compile.reproduce import MODEL_HASH
     from atonc.delivery.generate import generating
-    from atonc.insight.explain.actions import quick
     from atonc.insight.explain.ours import network_view
     from atonc.insight.report import compile_text
     from atonc.insight.report.compile_text import Dump, Stopped
@@ -89,11 +89,7 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
     if folder is None and options.output is not None and options.report:
         view = generating.write_reports(view, options.output)
     write_pictures(lambda: network_view(view), options)
-    unseen = options.st or options.json or options.quiet  # then nobody reads what comes next
-    kept = partial(generating.keeps, limits)
-    # a self-test is of the NPU: a network without it has none
-    advice = None if unseen else quick(view, lambda one: kept(one) and not (options.selftest and one.options.no_npu))
-    document = compile_text.document(view, gates, options.verbose, advice)
+    document = compile_text.document(view, gates, options.verbose, _advice(view, limits, options))
     if options.st:
         document = replace(document, sections=options.st.sections(view), summary=())
     return CommandReply(
@@ -103,6 +99,18 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
         loud=bool(options.st),
         subject=model,
     )
+
+
+def _advice(view: CompileView, limits: Gates, options: argparse.Namespace) -> TriedOption | None:
+    """What to try next; None where nobody reads it."""
+    if options.st or options.json or options.quiet:
+        return None
+    from atonc.delivery.generate import generating
+    from atonc.insight.explain.actions import quick
+
+    kept = partial(generating.keeps, limits)
+    # a self-test is of the NPU: a network without it has none
+    return quick(view, lambda one: kept(one) and not (options.selftest and one.options.no_npu))
 
 
 def check_image(view: CompileView, options: argparse.Namespace) -> None:
