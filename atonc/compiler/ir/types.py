@@ -128,11 +128,12 @@ def layer_name(op: Op) -> str:
 
 @dataclass(frozen=True, eq=False)
 class CarriedState:
-    """What the model keeps from one run to the next: the codes of `output` are those of `input` in the run after."""
+    """What the model keeps from one run to the next: the values of `output` are those of `input` in the run after."""
 
     input: str
     output: str
-    first: Array  # codes of the input in the first run
+    first: Array  # codes (or real values) of the input in the first run
+    shown: bool = False  # the output is one for the application, too
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,9 +149,21 @@ class Graph:
     notes: tuple[str, ...] = ()  # what the reader wants the user to know
     aliases: Mapping[str, str] = field(default_factory=dict)  # names of the source -> tensor that holds the value
     turned: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # edges transposed for the user: axes of before
-    states: tuple[CarriedState, ...] = ()  # of the graph as read
+    states: tuple[CarriedState, ...] = ()  # inputs and outputs that the program carries on by itself
     equalised: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # tensor of the float model -> by channel
     __repr__ = brief
+
+    @cached_property
+    def frame_inputs(self) -> tuple[str, ...]:
+        """What the application supplies for each run."""
+        kept = {state.input for state in self.states}
+        return tuple(name for name in self.inputs if name not in kept)
+
+    @cached_property
+    def frame_outputs(self) -> tuple[str, ...]:
+        """What the application gets from each run."""
+        kept = {state.output for state in self.states if not state.shown}
+        return tuple(name for name in self.outputs if name not in kept)
 
     @cached_property
     def producers(self) -> dict[str, Op]:

@@ -176,6 +176,15 @@ class Options:
         metavar="NAMES",
         parse=names,
     )
+    states: tuple[str, ...] = option(
+        (),
+        "--state",
+        MODEL,
+        "OUT=IN: an output that is an input of the next inference, by name or number, separated by commas; auto: by "
+        "their names; none: the application carries also variables of the model (docs/streaming.md)",
+        metavar="PAIRS",
+        parse=names,
+    )
     input_type: str = option(
         "", "--input-data-type", EDGES, "float32, int8, uint8, int16; one each: a,b", metavar="TYPE"
     )
