@@ -21,6 +21,7 @@ from atonc.compiler.lower.map_ops import Mapped
 from atonc.compiler.ops import RunOnDemand
 from atonc.compiler.passes import order
 from atonc.compiler.passes.cuts import cut_inputs
+from atonc.compiler.passes.states import declare_states
 from atonc.compiler.place import BoardMemory, Layout
 from atonc.compiler.place.usage import MemoryUse
 from atonc.compiler.price.program import program_cost
@@ -139,7 +140,7 @@ def read_model(path: Path, options: Options) -> Graph:
     """The part of the model that the user wants."""
     progress.stage("reading the model")
     source = read(path, options.cut_outputs, options.fixed_shapes)
-    return cut_inputs(source, options.cut_inputs, options.cut_input_layers)
+    return declare_states(cut_inputs(source, options.cut_inputs, options.cut_input_layers), options.states)
 
 
 def compile_graph(source: Graph, options: Options | None = None, watch: Watch = no_watch) -> Compiled:

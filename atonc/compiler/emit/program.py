@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import ClassVar
 
+from atonc.compiler.ir import Graph
 from atonc.compiler.place.lifetimes import accesses
 from atonc.compiler.place.types import Placed
 from atonc.compiler.plan.streams import with_idle_steps
@@ -98,16 +99,35 @@ class EncryptedRegion:
 
 
 @dataclass(frozen=True)
+class StateMemory:
+    """Memory that keeps its contents from one inference to the next."""
+
+    name: str  # of its input in the model
+    output: str  # that lies in the same memory at the end of a run
+    address: int
+    first: bytes = field(repr=False)  # what a reset writes there
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.first)
+
+    @property
+    def end(self) -> int:
+        return self.address + len(self.first)
+
+
+@dataclass(frozen=True)
 class Program:
     steps: tuple[ProgramStep, ...]
     placed: Mapping[str, Placed]
-    inputs: tuple[str, ...]  # buffers in the order of the graph's inputs
+    inputs: tuple[str, ...]  # buffers in the order of the graph's inputs, without those of states
     outputs: tuple[str, ...]
     external: frozenset[str] = field(default_factory=frozenset)  # pools that the NPU cache serves
     user_io: tuple[UserBuffer, ...] = ()  # inputs, then outputs; empty when all of them lie inside activations
     relative: tuple[RelativePool, ...] = ()  # of the pools in use
     four_bits: FourBits | None = None  # how engines are taken to read kernels of 4 bits, where some do
     encrypted: EncryptedRegion | None = None  # what its engines decipher (`emit.encryption`)
+    states: tuple[StateMemory, ...] = ()
     __repr__ = brief
 
     @property
@@ -152,6 +172,15 @@ def bind(
         steps.append(ProgramStep(number, plan, epoch))
     users = user_buffers(plans, placed, inputs, outputs)
     return Program(tuple(steps), placed, inputs, outputs, cached_pools, users, relative_pools(pools, placed))
+
+
+def kept_states(graph: Graph, placed: Mapping[str, Placed]) -> tuple[StateMemory, ...]:
+    """Where the states of the graph lie."""
+    return tuple(
+        StateMemory(one.input, one.output, placed[one.input].address, one.first.tobytes())
+        for one in graph.states
+        if one.kept
+    )
 
 
 def relative_pools(pools: Iterable[MemoryPool], placed: Mapping[str, Placed]) -> tuple[RelativePool, ...]:

@@ -65,16 +65,18 @@ def read_tflite(data: bytes, name: str = "", cut_outputs: Sequence[str] = ()) ->
         edges[1] = _cuts(cut_outputs, tensors, _results(tables, codes))
     chosen, variables = choose_operators(tables, codes, edges[1], bool(cut_outputs))
     first = _first_values(data, model, codes) if variables else {}
+    shown = set(edges[1])
     _carry(variables, first, tensors, edges)
     ops = [op for index in chosen for op in _operator(index, tables[index], codes, tensors, edges[1])]
     states = tuple(
-        carried_state(v, tensors.at(v.read), tensors.at(v.assigned), first) for v in variables if v.assigned >= 0
+        replace(carried_state(v, tensors.at(v.read), tensors.at(v.assigned), first), shown=v.assigned in shown)
+        for v in variables
+        if v.assigned >= 0
     )
     inputs, outputs = ([tensors.at(i).name for i in indices] for indices in edges)
     used = {t for op in ops for t in (*op.inputs, *op.outputs)} | set(inputs) | set(outputs)
     kept = {tensor.name: tensor for tensor in tensors.all() if tensor.name in used}
     notes = [f"{op.name} {tflite_ops.STATE_NOTE}" for op in ops if op.kind == "lstm"]
-    notes += [state_note(state) for state in states]
     inputs, outputs = list(dict.fromkeys(inputs)), list(dict.fromkeys(outputs))
     graph = Graph(kept, tuple(ops), tuple(inputs), tuple(outputs), name, "tflite", notes=tuple(notes), states=states)
     return check_work(check_operands(check(graph)))
@@ -462,7 +464,7 @@ def first_values(
 
 
 def carried_state(variable: Variable, read: Tensor, assigned: Tensor, first: Mapping[str, Array]) -> CarriedState:
-    """What the application has to carry on."""
+    """What has to be carried on."""
     start = first_value(variable, read, first)
     if (assigned.shape, assigned.dtype) != (read.shape, read.dtype):
         raise ModelError(
@@ -482,15 +484,6 @@ def first_value(variable: Variable, read: Tensor, first: Mapping[str, Array]) ->
         where=read.name,
         rule="CALL_ONCE assigns a constant to every variable",
         remedy="export the model with initialised variables",
-    )
-
-
-def state_note(found: CarriedState) -> str:
-    values = np.unique(found.first)
-    start = f"all {values[0]}" if values.size == 1 else "the values in the model"
-    return (
-        f"a variable of the model is input {found.input!r} and output {found.output!r}: before each run copy the "
-        f"output of the run before to the input; the first run begins with {start}"
     )
 
 

@@ -134,6 +134,7 @@ class CarriedState:
     output: str
     first: Array  # codes (or real values) of the input in the first run
     shown: bool = False  # the output is one for the application, too
+    kept: bool = True  # by the program; False: the application copies the output to the input (`--state none`)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,13 +157,13 @@ class Graph:
     @cached_property
     def frame_inputs(self) -> tuple[str, ...]:
         """What the application supplies for each run."""
-        kept = {state.input for state in self.states}
+        kept = {state.input for state in self.states if state.kept}
         return tuple(name for name in self.inputs if name not in kept)
 
     @cached_property
     def frame_outputs(self) -> tuple[str, ...]:
         """What the application gets from each run."""
-        kept = {state.output for state in self.states if not state.shown}
+        kept = {state.output for state in self.states if state.kept and not state.shown}
         return tuple(name for name in self.outputs if name not in kept)
 
     @cached_property

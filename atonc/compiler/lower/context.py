@@ -127,7 +127,9 @@ class Context:
             return self.constant(tensor.data.tobytes(), name)
         if name not in self.buffers:
             kind = BufferKind.ACTIVATION
-            if name in self.graph.inputs:
+            if name in self.facts.states:
+                kind = BufferKind.STATE
+            elif name in self.graph.inputs:
                 kind = BufferKind.INPUT
             elif name in self.graph.outputs:
                 kind = BufferKind.OUTPUT
@@ -137,7 +139,11 @@ class Context:
         return name
 
     def may_share(self, output: str, source: str) -> bool:
-        """Whether two tensors may lie in one memory: not if the application brings two for them."""
+        """Whether two tensors may lie in one memory: not if the application brings two for them, and a state has its
+        own, which the next value of it is written to."""
+        states = self.facts.states
+        if output in states or (output in self.graph.outputs and root(source, self.aliases) in states):
+            return False
         edges = {*self.graph.inputs, *self.graph.outputs}
         user_allocated = self.facts.user_allocated
         if not user_allocated or output not in edges:

@@ -108,6 +108,11 @@ class Facts:
         return channels > (1 if max(window) > 1 else MANY_CHANNELS)
 
     @cached_property
+    def states(self) -> frozenset[str]:
+        """Inputs and outputs that the program itself carries from run to run."""
+        return frozenset(name for one in self.graph.states if one.kept for name in (one.input, one.output))
+
+    @cached_property
     def any_error(self) -> Facts:
         """The same without a bound of the error."""
         return replace(self, coarse=inf)

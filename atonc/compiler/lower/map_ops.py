@@ -109,6 +109,9 @@ def _mapped(
         context.names = known.context.names  # scratch memories of both have names of their own
     for name in graph.inputs:
         context.buffer(name)
+    for state in graph.states:
+        if state.kept:
+            context.alias(state.output, state.input)  # written behind all that reads the input (`passes.own_states`)
     works: list[LoweredOperator] = []
     forms: dict[str, Form] = {}
     reasons: dict[str, CpuReason] = {}

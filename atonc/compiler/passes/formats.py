@@ -326,7 +326,8 @@ def set_edge_types(graph: Graph, input_type: str, output_type: str) -> Graph:
     """
     if not input_type and not output_type:
         return graph
-    inputs, outputs = _each(graph.inputs, input_type, "input"), _each(graph.outputs, output_type, "output")
+    inputs = _each(graph.frame_inputs, input_type, "input")
+    outputs = _each(graph.frame_outputs, output_type, "output")
     for name, wanted in inputs.items():
         graph = _set_input(graph, name, wanted)
     for name, wanted in outputs.items():

@@ -449,8 +449,9 @@ def set_channel_positions(graph: Graph, inputs: str, outputs: str) -> Graph:
     for wanted in (inputs, outputs):
         if wanted and wanted not in POSITIONS:
             raise InputError(f"channel position {wanted!r} is not one of {', '.join(POSITIONS)}")
-    turned: dict[str, Order] = {}
-    for turn, names, position in ((_turn_input, graph.inputs, inputs), (_turn_output, graph.outputs, outputs)):
+    turned = dict(graph.turned)
+    edges = ((_turn_input, graph.frame_inputs, inputs), (_turn_output, graph.frame_outputs, outputs))
+    for turn, names, position in edges:
         for name in names if position else ():
             before, rank = graph, len(graph.tensors[name].shape)
             graph = turn(graph, name, position)

@@ -24,6 +24,7 @@ from atonc.compiler.passes.layout import absorb_transposes, make_channel_last, m
 from atonc.compiler.passes.make_tables import make_tables
 from atonc.compiler.passes.reshapes import lower_packs, move_reshapes, widen_operands
 from atonc.compiler.passes.sort_channels import sort_channels
+from atonc.compiler.passes.states import carry_codes, own_states, turn_states
 from atonc.compiler.passes.tidy import (
     drop_identities,
     fold_constants,
@@ -82,7 +83,9 @@ PASSES: tuple[Pass, ...] = (
     separate_formats,
     fuse_formats,  # what a moving operator hid
     drop_identities,
+    carry_codes,
     make_channel_last,
+    turn_states,
     lift_sequences,
     lower_dense,
     absorb_transposes,
@@ -121,7 +124,8 @@ def run(graph: Graph, options: PassOptionsLike | None = None) -> Graph:
         graph = _guarded(step, graph)
     positions = [getattr(options, f"{edge}_channel_position", "") for edge in ("inputs", "outputs")]
     graph = set_channel_positions(graph, *positions) if any(positions) else graph
-    return require_agreement(source, name_uniquely(set_edge_types(graph, options.input_type, options.output_type)))
+    graph = own_states(set_edge_types(graph, options.input_type, options.output_type))
+    return require_agreement(source, name_uniquely(graph))
 
 
 def _guarded(step: Pass, graph: Graph) -> Graph:

@@ -18,6 +18,7 @@ FIRMWARE = "firmware"  # memory of no pool: arrays and variables of the generate
 
 
 class Use(StrEnum):
+    STATES = "states"  # what is kept from one inference to the next; first, as views of it count as it
     ACTIVATIONS = "activations"  # inputs, outputs, tensors between layers, scratch of epochs
     RESIDENT = "resident"  # weights that are copied to RAM once (--resident)
     WEIGHTS = "weights"
@@ -28,6 +29,7 @@ class Use(StrEnum):
 
 RAM_FOR = {  # in words, of what lies in RAM
     Use.ACTIVATIONS: "activations",
+    Use.STATES: "states",
     Use.RESIDENT: "resident weights",
     Use.WEIGHTS: "weights in RAM",
     Use.PREFETCHED: "prefetched weights",
@@ -36,6 +38,7 @@ RAM_FOR = {  # in words, of what lies in RAM
 }
 _USE_OF = {
     BufferKind.CONSTANT: Use.WEIGHTS,
+    BufferKind.STATE: Use.STATES,
     BufferKind.RESIDENT: Use.RESIDENT,
     BufferKind.PREFETCHED: Use.PREFETCHED,
 }
@@ -101,6 +104,10 @@ class MemoryUse:
         return sum(row.size_bytes for row in self.rows if row.use == Use.ACTIVATIONS and row.external)
 
     @property
+    def states_bytes(self) -> int:
+        return self.of(Use.STATES)
+
+    @property
     def resident_bytes(self) -> int:
         return self.of(Use.RESIDENT)
 
@@ -154,6 +161,7 @@ class MemoryUse:
         return {
             "ram_bytes": self.ram_bytes,
             "activations_bytes": self.activations_bytes,
+            "states_bytes": self.states_bytes,
             "spilled_bytes": self.spilled_bytes,
             "resident_bytes": self.resident_bytes,
             "prefetched_bytes": self.prefetched_bytes,

@@ -21,6 +21,7 @@ class BufferKind(StrEnum):
     RESIDENT = "resident"  # the copy of a constant in RAM, made when the network is initialised
     INPUT = "input"
     OUTPUT = "output"
+    STATE = "state"  # of one run for the next: its input and, in the same memory, its output
 
 
 FILLED = (BufferKind.CONSTANT, BufferKind.RESIDENT)  # before the first step; nobody writes them later

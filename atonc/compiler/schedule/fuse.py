@@ -31,12 +31,12 @@ from atonc.compiler.schedule.merging import (
     MergeState,
     Place,
     Recut,
+    begins_late,
     fits,
     is_chainable,
     missing_evidence,
     only_writer,
     saved_cycles,
-    touching,
     writers_of,
 )
 from atonc.compiler.schedule.types import Apart, LoweredOperator, Merge
@@ -108,13 +108,11 @@ def _candidates(state: MergeState, place: Place) -> Iterator[MergeCandidate | Ap
 def _after_elements(state: MergeState, place: Place) -> Iterator[MergeCandidate | Apart]:
     network, work = state.network, state.group(place).tasks[0]
     target = work.writers()[0].buffer
-    if any(other < place for other in touching(state, target)):
-        return
     for name in dict.fromkeys(use.buffer for use in work.readers()):
         root = network.root(name)
         producers = state.writers[root]
         whole = network.buffers[root].size_bytes == network.buffers[target].size_bytes  # not a slice of it
-        if whole and is_chainable(state, name, producers, place):
+        if whole and is_chainable(state, name, producers, place) and begins_late(state, target, producers, place):
             yield _follow(state, place, name, sorted(producers))
 
 

@@ -16,9 +16,9 @@ from atonc.compiler.schedule.merging import (
     MergeState,
     Place,
     Recut,
+    begins_late,
     is_chainable,
     saved_cycles,
-    touching,
     writers_of,
 )
 from atonc.compiler.schedule.types import Apart, Merge
@@ -39,8 +39,7 @@ class Follower:
 def after_frames(state: MergeState, place: Place, work: Follower) -> Iterator[MergeCandidate | Apart]:
     source, target = _ends(state, place)
     producers = state.writers[state.network.root(source)]
-    early = any(other < place for other in touching(state, target))
-    if not early and is_chainable(state, source, producers, place):
+    if is_chainable(state, source, producers, place) and begins_late(state, target, producers, place):
         yield _behind(state, place, work, sorted(producers))
 
 

@@ -19,7 +19,7 @@ class Lives:
         self.buffers, self.aliases = buffers, aliases
         places = [dict.fromkeys(root(name, aliases) for name in names) for names in touched]
         starts, ends = (
-            {root(buffer.name, aliases) for buffer in buffers.values() if buffer.kind == kind}
+            {root(buffer.name, aliases) for buffer in buffers.values() if buffer.kind in (kind, BufferKind.STATE)}
             for kind in (BufferKind.INPUT, BufferKind.OUTPUT)
         )
         lives = spans(places, starts, ends)

@@ -148,9 +148,12 @@ def _touched(works: Iterable[LoweredOperator]) -> Iterator[tuple[Place, list[str
 # ------------------------------------------------------------------------------------------------- questions
 
 
-def touching(state: MergeState, name: str) -> set[Place]:
-    root = state.network.root(name)
-    return state.readers[root] | state.writers[root]
+def begins_late(state: MergeState, target: str, producers: set[Place], place: Place) -> bool:
+    """Whether a result may be written by its producers already: nobody else has written into its memory, and what was
+    read from it (the state of the run before) was read before they begin."""
+    root, first = state.network.root(target), min(producers, default=place)
+    written = any(at < place for at in state.writers[root])
+    return not written and all(at < first for at in state.readers[root] if at < place)
 
 
 def is_chainable(state: MergeState, name: str, producers: set[Place], place: Place) -> bool:

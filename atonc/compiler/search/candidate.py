@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from atonc.compiler.emit import runs
-from atonc.compiler.emit.program import Program, bind
+from atonc.compiler.emit.program import Program, bind, kept_states
 from atonc.compiler.ir import Array, Graph
 from atonc.compiler.lower.map_ops import Mapped
 from atonc.compiler.place import BoardMemory, Layout
@@ -82,12 +82,13 @@ class Setting:
     @property
     def user_allocated(self) -> tuple[str, ...]:
         """Inputs and outputs whose memory the application brings."""
-        options, edges = self.options, (self.graph.inputs, self.graph.outputs)
+        options, edges = self.options, (self.graph.frame_inputs, self.graph.frame_outputs)
         return user_allocated_edges(*edges, options.inputs_allocation, options.outputs_allocation)
 
     def bound(self, plans: Sequence[StepPlan], layout: Layout) -> Program:
-        edges = self.graph.inputs, self.graph.outputs
+        edges = self.graph.frame_inputs, self.graph.frame_outputs
         program = bind(list(plans), layout.placed, *edges, layout.cached_pools, self.memory.pools)
+        program = replace(program, states=kept_states(self.graph, layout.placed))
         if any(home.buffer.half_bytes for home in layout.placed.values()):
             program = replace(program, four_bits=self.target.trust.four_bits)
         return runs.keep_tables(program) if self.keeps_tables else program
