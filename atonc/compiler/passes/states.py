@@ -64,7 +64,7 @@ def _notes(graph: Graph, states: Sequence[CarriedState]) -> list[str]:
         return list(filter(None, [_suggestion(graph)]))
     size = sum(one.first.nbytes for one in states)
     what = f"{count(len(states), 'state')} of {size:,} bytes"
-    return [f"the program keeps {what} in RAM from one inference to the next; ATONC_Reset_States_NAME() clears them"]
+    return [f"the program keeps {what} in RAM from one inference to the next; NAME_reset() gives them first values"]
 
 
 def _without_cut_states(graph: Graph) -> Graph:

@@ -46,9 +46,16 @@ class Emulation:
         for home in program.placed.values():
             if home.buffer.data:
                 self.memory.write(home.address, np.frombuffer(home.buffer.data, np.uint8))
+        self.reset()
+
+    def reset(self) -> None:
+        """States get their first values, as where a sequence begins."""
+        for state in self.program.states:
+            self.memory.write(state.address, np.frombuffer(state.first, np.uint8))
 
     def run(self, inputs: Mapping[str, Array], observe: bool = False) -> dict[str, Array]:
-        """Outputs by name (with `observe` every tensor, as the step that wrote it left it)."""
+        """Outputs by name (with `observe` every tensor, as the step that wrote it left it). States that are not given
+        are those of the run before."""
         for name, value in inputs.items():
             self.store(name, value)
         seen: dict[str, Array] = {}

@@ -60,6 +60,11 @@ class EmulatedNetwork:
     def outputs(self) -> tuple[BufferInfo, ...]:
         return self.network.outputs
 
+    def reset(self) -> None:
+        """States get their first values, as where a sequence begins."""
+        for state in self.network.states:
+            self.memory.write(state.address, np.frombuffer(state.first, np.uint8))
+
     def write_input(self, index: int, value: NDArray[Any]) -> None:
         tensors.write_input(self.inputs[index], value, self.memory)
 
@@ -104,7 +109,9 @@ def load(
     steps = tuple(plan_steps(network, memory))
     if any(engine.four_bits for step in steps if step.epoch for engine in step.epoch.readers().values()):
         memory.four_bits = saved_form(network.directory / f"{network.stem}_program.json")
-    return EmulatedNetwork(network, memory, steps)
+    found = EmulatedNetwork(network, memory, steps)
+    found.reset()
+    return found
 
 
 def initial_copy(copy: Resident, memory: AddressSpace) -> NDArray[np.uint8]:

@@ -5,6 +5,7 @@ invalidated. The rules:
 - the CPU reads what the NPU wrote, or writes beside it: lines are dropped before the NPU writes (none may be evicted
   over its results) and again before the CPU starts (the processor may have fetched some meanwhile);
 - the CPU wrote: lines are cleaned at once, for the NPU, for other masters, and so that nothing dirty is left behind;
+- states that the NPU wrote in the run before are read from memory, too;
 - inputs are the application's duty, as in ST's networks: clean after writing them with the CPU.
 Activations never pass through the NPU cache; constants do, and never change.
 """
@@ -111,7 +112,7 @@ def before_npu(network: CNetwork, block: Block) -> list[str]:
 def before_cpu(network: CNetwork, block: Block) -> list[str]:
     """Before a CPU step: what the NPU wrote is read from memory, and never overwritten with older bytes where both
     write parts of one buffer."""
-    written: dict[Key, Block] = {}
+    written = _state_writers(network)
     for other in network.blocks:
         if other is block:
             break
@@ -123,6 +124,13 @@ def before_cpu(network: CNetwork, block: Block) -> list[str]:
         if home.buffer.kind != BufferKind.CONSTANT and writer is not None and not writer.on_cpu:
             fresh.append(name)
     return _calls(network, INVALIDATE, fresh)
+
+
+def _state_writers(network: CNetwork) -> dict[Key, Block]:
+    """Who wrote the states that the run before has left."""
+    writers = {name: block for block in network.blocks for name in block.writes()}
+    ends = ((network.home(one.name), writers.get(one.output)) for one in network.program.states)
+    return {_key(home): writer for home, writer in ends if writer is not None}
 
 
 def after_cpu(network: CNetwork, block: Block) -> list[str]:

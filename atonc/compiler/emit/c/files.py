@@ -17,7 +17,7 @@ import numpy as np
 from atonc.compiler.emit import runs
 from atonc.compiler.emit.c import buffers_info, cpu_functions, kernels, memories, names, stai
 from atonc.compiler.emit.c.network import Block, CNetwork
-from atonc.compiler.emit.program import Movable, UserBuffer
+from atonc.compiler.emit.program import Movable, StateMemory, UserBuffer
 from atonc.compiler.emit.runs import copy_bytes
 from atonc.compiler.place.types import Placed
 from atonc.compiler.schedule.passes import KERNELS_IN_RAM
@@ -97,6 +97,7 @@ def network_c(network: CNetwork, shared_kernels: bool = False) -> str:
         directions=[_direction(network, direction) for direction in ("input", "output")],
         ranges=memories.table_rows(network),
         residents_text=_residents_text(network),
+        states_text=_states_text(network),
         programs=programs.removesuffix("\n"),
         has_functions=bool(functions),
         functions=(functions if shared_kernels else kernels.around(functions)).removesuffix("\n"),
@@ -310,6 +311,37 @@ def resident_ranges(network: CNetwork) -> list[tuple[int, int]]:
     return merged
 
 
+# ------------------------------------------------------------------------------------------------------------ states
+
+
+def _labelled_states(network: CNetwork) -> list[tuple[StateMemory, str]]:
+    return [(one, network.labels[one.name]) for one in network.program.states]
+
+
+def _states_text(network: CNetwork) -> str:
+    """The list of states with their first values, and the function that writes them."""
+    states = network.program.states
+    if not states:
+        return ""
+    arrays = [(k, one.first) for k, one in enumerate(states) if len(set(one.first)) > 1]
+    text = render(
+        "network/states.c",
+        network.words,
+        total=sum(one.size_bytes for one in states),
+        line=CPU_CACHE_LINE,
+        arrays=[{"k": k, "values": names.lines_of(names.int_literals(first), 20)} for k, first in arrays],
+        states=[
+            {
+                **{"target": network.place(one.address), "size": one.size_bytes, "label": label},
+                **{"fill": one.first[0] if one.first else 0},
+                "first": f"first_{k}" if len(set(one.first)) > 1 else "NULL",
+            }
+            for k, (one, label) in enumerate(_labelled_states(network))
+        ],
+    )
+    return text.removesuffix("\n")
+
+
 # ---------------------------------------------------------------------------------------------------------- <name>.h
 
 
@@ -328,6 +360,12 @@ def network_h(network: CNetwork) -> str:
         resident_ranges=[
             {"number": number, "start": names.address(start), "size": end - start}
             for number, (start, end) in enumerate(ranges, 1)
+        ],
+        states_count=len(network.program.states),
+        states_bytes=sum(one.size_bytes for one in network.program.states),
+        states=[
+            {"number": number, "start": names.address(one.address), "size": one.size_bytes, "label": label}
+            for number, (one, label) in enumerate(_labelled_states(network), 1)
         ],
     )
 

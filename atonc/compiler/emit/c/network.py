@@ -100,7 +100,8 @@ class CNetwork:
     def labels(self) -> dict[str, str]:
         """Buffer -> its name in tables and comments. The number of a scratch memory tells how many forms were tried
         before, which is not the same for everyone who makes this program: they are counted as they come."""
-        buffers = (*self.program.inputs, *self.program.outputs, *self.program.placed)
+        states = (state.name for state in self.program.states)
+        buffers = (*self.program.inputs, *self.program.outputs, *states, *self.program.placed)
         return names.unique(buffers, lambda name: name if name in self.graph.tensors else re.sub(r"#\d+", "", name))
 
     @cached_property
@@ -154,6 +155,7 @@ class CNetwork:
             "encrypted": self.program.encrypted is not None,
             "resident": any(home.copy_of for home in self.program.placed.values()),
             "has_users": bool(self.program.user_io),
+            "has_states": bool(self.program.states),
         }
 
     def _relative_pools(self) -> Iterator[str]:

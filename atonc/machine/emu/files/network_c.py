@@ -20,6 +20,7 @@ from atonc.machine.emu.files.types import (
     EpochBlock,
     EpochFlags,
     FunctionCall,
+    KeptState,
     Resident,
     Symbol,
 )
@@ -186,7 +187,7 @@ def _enum(entry: dict[str, CValue], key: str, prefix: str) -> str:
 
 
 EPOCH_LIST = "LL_ATON_EpochBlockItems_"
-RESIDENT_LIST = "ATONC_Resident_"
+RESIDENT_LIST, STATE_LIST = "ATONC_Resident_", "ATONC_States_"
 KEYS_HOOK = "ATONC_Set_Keys_"
 USER_IO_BASE = 0xA000_0000  # user buffers live here unless the caller says otherwise: no memory of the chip does
 USER_IO_GAP = 0x1000
@@ -253,6 +254,7 @@ def read_network(
         blob_file=header_path,
         weights_encrypted=_encrypted(reader, suffix),
         residents=_residents(reader, suffix),
+        states=_states(reader, suffix),
     )
 
 
@@ -415,6 +417,27 @@ def _residents(reader: FunctionReader, suffix: str) -> tuple[Resident, ...]:
             if bits not in (4, 8):
                 raise InputError(f"resident weights of {bits} bits", where=where, rule="values have 4 or 8 bits")
             found.append(Resident(m["from"], m["to"], size, bits))
+    return tuple(found)
+
+
+def _states(reader: FunctionReader, suffix: str) -> tuple[KeptState, ...]:
+    """What the network keeps from one inference to the next; networks of ST's tool do not say it."""
+    name = f"{STATE_LIST}{suffix}"
+    rows = reader.returned(name) if name in reader.unit.functions else []
+    where = f"{reader.unit.path}, {name}"
+    if not isinstance(rows, list) or len(rows) > MAX_BLOCKS:
+        raise InputError("the list of states is not an array", where=where)
+    found = []
+    for row in rows:
+        if not isinstance(row, dict) or not 0 <= (size := Members(row, where)["bytes"]) <= MAX_USER_BYTES:
+            raise InputError("a line of the states is not a memory", where=where)
+        if size:
+            first = row.get("first")
+            listed = first if isinstance(first, list) else [Members(row, where)["fill"]] * size
+            values = [one for one in listed if isinstance(one, int) and 0 <= one < 256]
+            if not len(values) == len(listed) == size:
+                raise InputError("the first value of a state has another size", where=where)
+            found.append(KeptState(Members(row, where)["to"], bytes(values)))
     return tuple(found)
 
 

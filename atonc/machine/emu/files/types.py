@@ -137,6 +137,14 @@ class Resident:
 
 
 @dataclass(frozen=True)
+class KeptState:
+    """Memory that keeps its contents from one inference to the next."""
+
+    address: int
+    first: bytes  # what it holds before the first one
+
+
+@dataclass(frozen=True)
 class CompiledNetwork:
     """Everything that the generated C file says about one network."""
 
@@ -157,6 +165,7 @@ class CompiledNetwork:
     blob_file: Path | None = None
     weights_encrypted: bool = False
     residents: tuple[Resident, ...] = ()
+    states: tuple[KeptState, ...] = ()
 
     @property
     def directory(self) -> Path:

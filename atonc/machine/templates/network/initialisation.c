@@ -28,6 +28,9 @@ bool LL_ATON_EC_Network_Init_@net@(void)
 @begin resident@
   ATONC_Load_Resident_@net@();
 @end resident@
+@begin has_states@
+  @name@_reset();
+@end has_states@
   return true;
 }
 

@@ -53,4 +53,18 @@ void ATONC_Release_Resident_@net@(void);
 #endif
 
 @end resident@
+@begin has_states@
+/* States: kept from one inference to the next in these memories. Reset them where a sequence begins. */
+#define @prefix@_STATES_NUM (@states_count@)
+#define @prefix@_STATES_SIZE_BYTES (@states_bytes@)
+@begin states@
+#define @prefix@_STATE_@number@_ADDRESS @start@ /* @label@ */
+#define @prefix@_STATE_@number@_SIZE_BYTES (@size@)
+@end states@
+#ifdef __cplusplus
+extern "C"
+#endif
+void @name@_reset(void);
+
+@end has_states@
 #endif /* @prefix@_H */
