@@ -180,10 +180,11 @@ class Options:
         (),
         "--state",
         MODEL,
-        "OUT=IN: an output that is an input of the next inference, by name or number, separated by commas; auto: by "
-        "their names; none: the application carries also variables of the model (docs/streaming.md)",
+        "OUT=IN: outputs that are inputs of the next inference, by name or number, separated by commas; auto: by their "
+        "names; none: the application carries variables of the model, too (docs/streaming.md)",
         metavar="PAIRS",
         parse=names,
+        takes=RARE,
     )
     input_type: str = option(
         "", "--input-data-type", EDGES, "float32, int8, uint8, int16; one each: a,b", metavar="TYPE"

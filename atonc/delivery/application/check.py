@@ -39,10 +39,12 @@ class TouchedMemory:
     others: tuple[Named, ...]  # whatever else is read or written
     images: tuple[tuple[int, bytes], ...] = field(default=(), repr=False)  # the contents of its constants
     pools: tuple[Named, ...] = ()  # of a relocatable image: what its loader takes for its own
+    states: tuple[Named, ...] = ()  # that its next inference reads
 
     @property
     def everything(self) -> tuple[Named, ...]:
-        return (*self.constants, *self.residents, *self.inputs, *self.outputs, *self.others, *self.pools)
+        edges = (*self.inputs, *self.outputs, *self.states)
+        return (*self.constants, *self.residents, *edges, *self.others, *self.pools)
 
 
 def touched_by(folder: Path, name: str, board: Board, image: Image | None = None) -> TouchedMemory:
@@ -71,7 +73,10 @@ def touched_by(folder: Path, name: str, board: Board, image: Image | None = None
         for pool in (image.pools if image is not None else ())
         if pool.destination and pool.size_bytes  # those without an address get one from the loader
     )
-    return TouchedMemory(name, constants, copies, buffers[0], buffers[1], others, images, pools)
+    states = tuple(("state", (one.address, one.address + len(one.first))) for one in network.states)
+    return TouchedMemory(
+        name, constants, copies, buffers[0], buffers[1], others, images=images, pools=pools, states=states
+    )
 
 
 def _engines(found: EmulatedNetwork) -> Iterator[Named]:
@@ -187,6 +192,7 @@ def _of_two(one: TouchedMemory, other: TouchedMemory, shared: Sequence[SharedSlo
     for mine, theirs in ((one, other), (other, one)):
         owned = [("constants are nobody else's", named) for named in mine.constants]
         owned += [("weights in RAM stay as they are", named) for named in mine.residents]
+        owned += [("a state is left alone by other networks", named) for named in mine.states]
         for rule, (what, span) in owned:
             for named, touched in theirs.everything if not _inside(span, both) else ():
                 yield from _meet(rule, (f"{what} of {mine.network}", span), (f"{named} of {theirs.network}", touched))

@@ -312,15 +312,18 @@ def verify_all(found: ApplicationPlan) -> ApplicationPlan:
 def _kept(
     sources: Sequence[AppSource], memory: BoardMemory, low: bool = False, other_end: int | None = None
 ) -> tuple[Kept, ...]:
-    """A place for every input and output that must survive something; those of the network that keeps most lie beside
-    what all share, so that it works in both as in one piece. `other_end`: those of the network that keeps second most
-    lie from there on, at the other end of what all share, so that it does the same."""
+    """A place for every input and output that must survive something, and for states, which survive everybody. Those of
+    the network that keeps most lie beside what all share, so that it works in both as in one piece. `other_end`: those
+    of the network that keeps second most lie from there on, at the other end of what all share, so that it does the
+    same."""
+    everybody = [one.name for one in sources]
     wanted = [
         (one.graph.tensors[tensor].elements * item_bytes(one.graph.tensors[tensor]), one.name, tensor, survives)
         for one in sources
         for edges, survives, ours in (
-            (one.graph.inputs, one.network.inputs_survive, one.network.options.inputs_allocation),
-            (one.graph.outputs, one.network.outputs_survive, one.network.options.outputs_allocation),
+            (one.graph.frame_inputs, one.network.inputs_survive, one.network.options.inputs_allocation),
+            (one.graph.frame_outputs, one.network.outputs_survive, one.network.options.outputs_allocation),
+            (_states(one), tuple(name for name in everybody if name != one.name), True),
         )
         for tensor in edges
         if survives and ours  # else the application brings the memory, and keeps it as long as it wants
@@ -333,6 +336,10 @@ def _kept(
     places = parts.places_at_an_end(memory, [row[0] for row in wanted[: len(wanted) - len(moved)]], low)
     places += parts.places_from(other_end or 0, [row[0] for row in moved])
     return tuple(Kept(name, tensor, span, who) for (_, name, tensor, who), span in zip(wanted, places, strict=True))
+
+
+def _states(source: AppSource) -> list[str]:
+    return [one.input for one in source.graph.states if one.kept]
 
 
 def room_for(found: ApplicationPlan, name: str, only: Sequence[Span] | None = None) -> BoardMemory:

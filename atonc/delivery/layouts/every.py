@@ -20,7 +20,7 @@ from atonc.delivery.firmware.building import find_toolchain
 from atonc.delivery.firmware.image import DEFAULT_BOARD
 from atonc.delivery.generate.generating import files_of
 from atonc.delivery.layouts import cmsis, openmv, rust, zephyr
-from atonc.delivery.layouts.layout import FolderLayout, LayoutNetwork, refuse_residents
+from atonc.delivery.layouts.layout import FolderLayout, LayoutNetwork, refuse_residents, refuse_states
 from atonc.delivery.reloc.build import build
 from atonc.delivery.reloc.options import RelocOptions
 from atonc.machine.base.build_folder import Trees, write_trees
@@ -112,8 +112,8 @@ def with_layout(options: Options, layout: FolderLayout) -> Options:
 def require_taken(layout: FolderLayout, view: CompileView) -> None:
     """Stops at the first thing that the layout cannot take; names the others too."""
     given = LayoutNetwork(view, {})
-    residents = refuse_residents(given, layout.forgets) if layout.forgets else ()
-    found = [*layout.refuses(given), *residents]
+    kept = (refuse_residents, refuse_states) if layout.forgets else ()
+    found = [*layout.refuses(given), *(one for refuse in kept for one in refuse(given, layout.forgets))]
     if found:
         first = found[0]
         error = UnsupportedError(

@@ -92,7 +92,7 @@ class FolderLayout:
     refuses: Callable[[LayoutNetwork], Iterator[LayoutRefusal]]  # looked at before anything is written
     board: str = ""  # whose memories the network gets, unless the user names a board
     image: RelocOptions | None = None
-    forgets: str = ""  # why no weights stay in RAM between two inferences; empty where they may
+    forgets: str = ""  # why no weights or states stay in RAM between two inferences; empty where they may
     leavings: tuple[str, ...] = ()  # patterns of what the user's tools write into the folder, and write again
 
     def folder(self, network: str) -> str:
@@ -157,6 +157,14 @@ def refuse_residents(given: LayoutNetwork, rule: str) -> Iterator[LayoutRefusal]
     copied = given.network.memory.resident_bytes
     if copied:
         yield LayoutRefusal(f"{copied:,} bytes of weights are to be copied to RAM first", rule, "leave --resident out")
+
+
+def refuse_states(given: LayoutNetwork, rule: str) -> Iterator[LayoutRefusal]:
+    states = given.network.program.states
+    if states:
+        size = sum(one.size_bytes for one in states)
+        yield LayoutRefusal(f"{size:,} bytes of states are to stay in RAM between two inferences", rule,
+                            "--state none: the application carries them as inputs and outputs")  # fmt: skip
 
 
 def refuse_ram_constants(given: LayoutNetwork, rule: str) -> Iterator[LayoutRefusal]:

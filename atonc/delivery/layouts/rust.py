@@ -110,6 +110,6 @@ LAYOUT = FolderLayout(
     page="rust.md",
     files=_files,
     refuses=_refuses,
-    forgets="nobody in the crate copies weights before the first inference",
+    forgets="nobody in the crate writes weights or states before the first inference",
     leavings=("Cargo.lock", "target/*", "embassy/Cargo.lock", "embassy/target/*"),
 )

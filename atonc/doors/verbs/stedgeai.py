@@ -298,7 +298,7 @@ COMMON = (
     Foreign(("--use-onnx-simplifier",), "constants are folded and repeats merged in any case"),
     Foreign(("--prefetch-compressed-weights",), "weights are not compressed"),
     Foreign(("--allocate-activations",), "the places of activations are fixed when the network is compiled"),
-    Foreign(("--allocate-states",), "no state is kept from one inference to the next"),
+    Foreign(("--allocate-states",), "states have their place in the network's memory in any case"),
     Foreign(("--hsp",), "it is for stm32u3", "WORDS", optional=True),
     Foreign(("--optimize.export_hybrid",), "it is internal to ST's tool; its cloud passes it on", "VALUE"),
     Foreign(("--custom",), "layers with code of your own have no place in the program", "FILE.json",

@@ -35,18 +35,26 @@ def header(network: CNetwork) -> str:
         line=CPU_CACHE_LINE,
         weights=len(weights),
         activations=len(activations),
+        states_count=len(network.program.states),
+        states_bytes=sum(one.size_bytes for one in network.program.states),
+        states=[{"number": k, "size": one.size_bytes} for k, one in enumerate(network.program.states, 1)],
     )
 
 
 def source(network: CNetwork, macs: int = 0) -> str:
     weights, activations = _parts(network)
+    states = network.program.states
     return render(
         "network/stai.c",
         _words(network),
         suffix=network.suffix,
         macs=macs,
         steps=len(network.program.steps),
-        memories=[_memory(network, "weight", weights), _memory(network, "activation", activations)],
+        memories=[
+            _memory(network, "weight", [(part.start, part.size_bytes, part.pool.name) for part in weights]),
+            _memory(network, "activation", [(part.start, part.size_bytes, part.pool.name) for part in activations]),
+            _memory(network, "state", [(one.address, one.size_bytes, network.labels[one.name]) for one in states]),
+        ],
     )
 
 
@@ -98,13 +106,13 @@ def flags(info: Info, short: str = "IN") -> str:
     return " | ".join([*found, f"STAI_FLAG_{'INPUTS' if short == 'IN' else 'OUTPUTS'}"])
 
 
-def _memory(network: CNetwork, kind: str, parts: Sequence[PoolRange]) -> Words:
+def _memory(network: CNetwork, kind: str, parts: Sequence[tuple[int, int, str]]) -> Words:
+    """Memories with fixed addresses: each by its start, its size and its name."""
+    flag = {"weight": "WEIGHTS", "activation": "ACTIVATIONS", "state": "STATES"}[kind]
     return {
-        **{"kind": kind, "flag": {"weight": "WEIGHTS", "activation": "ACTIVATIONS"}[kind], "none": not parts},
-        "addresses": ", ".join(network.place(part.start) for part in parts) or "0",
-        "parts": [
-            {"k": k, "size": part.size_bytes, "pool": names.word(part.pool.name)} for k, part in enumerate(parts)
-        ],
+        **{"kind": kind, "flag": flag, "none": not parts},
+        "addresses": ", ".join(network.place(start) for start, _, _ in parts) or "0",
+        "parts": [{"k": k, "size": size, "pool": names.word(name)} for k, (_, size, name) in enumerate(parts)],
     }
 
 

@@ -29,7 +29,9 @@ bool LL_ATON_EC_Network_Init_@net@(void)
   ATONC_Load_Resident_@net@();
 @end resident@
 @begin has_states@
-  @name@_reset();
+  if (!atonc_states_ready) {
+    @name@_reset();
+  }
 @end has_states@
   return true;
 }

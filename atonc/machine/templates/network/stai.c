@@ -8,6 +8,9 @@
 #include "ll_aton_version.h"
 
 LL_ATON_DECLARE_NAMED_NN_INTERFACE(@suffix@);
+@begin has_states@
+void @name@_reset(void);
+@end has_states@
 
 @begin relative@
 @relative_pools@
@@ -79,11 +82,12 @@ static const stai_network_info network_info = {
   .n_outputs = STAI_@NET@_OUT_NUM,
   .n_activations = STAI_@NET@_ACTIVATIONS_NUM,
   .n_weights = STAI_@NET@_WEIGHTS_NUM,
-  .n_states = 0,
+  .n_states = STAI_@NET@_STATES_NUM,
   .inputs = input_tensors,
   .outputs = output_tensors,
   .activations = activation_tensors,
   .weights = weight_tensors,
+  .states = state_tensors,
 };
 
 static stai_return_code failed(atonc_stai_context_t *context, stai_return_code error)
@@ -129,6 +133,9 @@ stai_return_code stai_@net@_init(stai_network *network)
   context->status = STAI_SUCCESS;
   context->first_error = STAI_SUCCESS;
   LL_ATON_RT_Init_Network(&context->instance);
+@begin has_states@
+  @name@_reset();
+@end has_states@
   return STAI_SUCCESS;
 }
 
@@ -278,7 +285,7 @@ stai_return_code stai_@net@_get_activations(stai_network *network, stai_ptr *act
 
 stai_return_code stai_@net@_get_states(stai_network *network, stai_ptr *states, stai_size *n_states)
 {
-  return get_fixed(network, weight_addresses, 0, states, n_states);
+  return get_fixed(network, state_addresses, STAI_@NET@_STATES_NUM, states, n_states);
 }
 
 /* What may be replaced goes to the setter of the network; everything else must stay where it is. */
@@ -361,9 +368,24 @@ stai_return_code stai_@net@_set_activations(stai_network *network, const stai_pt
 
 stai_return_code stai_@net@_set_states(stai_network *network, const stai_ptr *states, const stai_size n_states)
 {
-  return set_fixed(network, weight_addresses, 0, states, n_states, STAI_ERROR_NETWORK_INVALID_STATES_NUM,
-                   STAI_ERROR_NETWORK_INVALID_STATES_PTR);
+  return set_fixed(network, state_addresses, STAI_@NET@_STATES_NUM, states, n_states,
+                   STAI_ERROR_NETWORK_INVALID_STATES_NUM, STAI_ERROR_NETWORK_INVALID_STATES_PTR);
 }
+@begin has_states@
+
+stai_return_code stai_ext_@net@_reset_states(stai_network *network)
+{
+  atonc_stai_context_t *context = opened(network);
+  if (context == NULL) {
+    return STAI_ERROR_NETWORK_INVALID_CONTEXT_HANDLE;
+  }
+  if (context->status == STAI_RUNNING_WFE || context->status == STAI_RUNNING_NO_WFE) {
+    return failed(context, STAI_ERROR_NETWORK_STILL_RUNNING);
+  }
+  @name@_reset();
+  return STAI_SUCCESS;
+}
+@end has_states@
 
 stai_return_code stai_@net@_set_callback(stai_network *network, const stai_event_cb cb, void *cb_cookie)
 {

@@ -51,6 +51,11 @@ stai_return_code stai_@net@_set_callback(stai_network *network, const stai_event
 stai_return_code stai_ext_@net@_run_continue(stai_network *network);
 stai_return_code stai_ext_@net@_get_nn_run_status(stai_network *network);
 stai_return_code stai_ext_@net@_new_inference(stai_network *network);
+@begin has_states@
+
+/* States get their first values: where a sequence begins. */
+stai_return_code stai_ext_@net@_reset_states(stai_network *network);
+@end has_states@
 
 static inline stai_size stai_@net@_get_context_size(void)
 {
@@ -67,8 +72,12 @@ static inline stai_size stai_@net@_get_context_size(void)
 #define STAI_@NET@_C_MODEL_NAME "@net@"
 #define STAI_@NET@_ORIGIN_MODEL_NAME "@origin@"
 #define STAI_@NET@_FLAGS (STAI_FLAG_NONE)
-#define STAI_@NET@_STATES_NUM (0)
-#define STAI_@NET@_STATES_SIZE (0)
+#define STAI_@NET@_STATES_NUM (@states_count@)
+#define STAI_@NET@_STATES_SIZE (@states_bytes@)
+@begin states@
+#define STAI_@NET@_STATES_@number@_SIZE_BYTES (@size@)
+#define STAI_@NET@_STATES_@number@_FLAGS (STAI_FLAG_PREALLOCATED | STAI_FLAG_STATES)
+@end states@
 #define STAI_@NET@_WEIGHTS_NUM (@weights@)
 #define STAI_@NET@_ACTIVATIONS_NUM (@activations@)
 
