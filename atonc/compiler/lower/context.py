@@ -139,10 +139,9 @@ class Context:
         return name
 
     def may_share(self, output: str, source: str) -> bool:
-        """Whether two tensors may lie in one memory: not if the application brings two for them, and a state has its
-        own, which the next value of it is written to."""
-        states = self.facts.states
-        if output in states or (output in self.graph.outputs and root(source, self.aliases) in states):
+        """Whether two tensors may lie in one memory: not if the application brings two for them, and not if it would
+        get the memory of a state, to which the next value is written."""
+        if output in self.graph.outputs and root(source, self.aliases) in self.facts.states:
             return False
         edges = {*self.graph.inputs, *self.graph.outputs}
         user_allocated = self.facts.user_allocated

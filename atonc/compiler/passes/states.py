@@ -7,6 +7,7 @@ have one format and one order of axes, so the program can leave the output where
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -296,9 +297,11 @@ def own_states(graph: Graph) -> Graph:
     """Every state's output is written by an operator behind all that reads its input: then both may be one memory.
     Where the network has another order, and where somebody else gets the output too, a copy at the end does it."""
     copied = [number for number, state in enumerate(graph.states) if state.kept and not _owns(graph, number, state)]
+    counted = Counter(state.output for state in graph.states)
     copies: dict[int, str] = {}  # by number of the state, what is copied
     for number in copied:
-        graph, copies[number] = _with_own_output(graph, number)
+        state = graph.states[number]
+        graph, copies[number] = _with_own_output(graph, number, state.shown or counted[state.output] > 1)
     return _in_order(graph, copies) if copies else graph
 
 
@@ -335,9 +338,9 @@ def _ancestors(graph: Graph, op: Op) -> set[int]:
     return found
 
 
-def _with_own_output(graph: Graph, number: int) -> tuple[Graph, str]:
+def _with_own_output(graph: Graph, number: int, shared: bool) -> tuple[Graph, str]:
     """The graph in which nobody but the state has its output, which is still to be written; and the tensor that is to
-    be copied there."""
+    be copied there. `shared`: somebody else has that tensor, too."""
     state, states = graph.states[number], list(graph.states)
     if state.output in _views(graph, state.input):
         what, remedy = "the state never changes: its output is its input", "leave it out, and make the input a constant"
@@ -345,11 +348,10 @@ def _with_own_output(graph: Graph, number: int) -> tuple[Graph, str]:
     if state.input in graph.outputs:
         what, remedy = "the input of a state is an output of the model", "leave that output out: it is the state before"
         raise ModelError(what, where=state.input, rule=_RULE, remedy=remedy)
-    shared = state.shown or any(k != number and one.output == state.output for k, one in enumerate(states))
     if shared or state.output in graph.inputs:
         own, source, ops = f"{state.output}:state {number}", state.output, graph.ops
-        gone = "" if shared else state.output
-        outputs = (*(name for name in graph.outputs if name != gone), own)
+        needed = state.shown or any(one.output == source for k, one in enumerate(states) if k != number)
+        outputs = (*(name for name in graph.outputs if name != source or needed), own)
     else:
         own, source, outputs = state.output, f"{state.output}:value", graph.outputs
         ops = renamed(graph.ops, {own: source})
@@ -366,7 +368,8 @@ def _in_order(graph: Graph, copies: Mapping[int, str]) -> Graph:
 
     def copy(source: str, target: str) -> None:
         before = graph.producers.get(source)
-        ops.append(Op("identity", f"{target}:copy", (source,), (target,), {}, before.origin if before else ()))
+        origin = before.origin if before else ()
+        ops.append(Op("identity", f"{target}:copy", (source,), (target,), {"copy": True}, origin))
 
     while waiting:
         late = {number: [k for k in waiting if k != number and waiting[k] in views[number]] for number in waiting}

@@ -65,7 +65,7 @@ def lower_reshape(op: Op, context: Context) -> list[TaskGroup]:
         codes, whole = _constant_codes(source, target), view_of(context, op.outputs[0])
         return pack(constant_move(context, codes, whole, f"{op.name} constant"), op.origin, f"{op.kind} {op.name}")
     change = change_between(op, source, target)
-    if not change and context.may_share(op.outputs[0], op.inputs[0]):
+    if not change and not op.attrs.get("copy") and context.may_share(op.outputs[0], op.inputs[0]):
         context.alias(op.outputs[0], op.inputs[0])
         return []
     return _moved(op, context, [(view_of(context, op.inputs[0], target.shape), view_of(context, op.outputs[0]))])

@@ -1,0 +1,232 @@
+"""States: one memory for both ends, whatever the network reads and writes in which order; mistakes are named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.emit.c import stai
+from atonc.compiler.frontends.tflite import read_tflite
+from atonc.compiler.ir import CarriedState, Graph, Op, Quantisation, Tensor, check
+from atonc.compiler.ops import run_graph
+from atonc.compiler.passes import order
+from atonc.compiler.passes.states import declare_states
+from atonc.compiler.request.options import Options
+from atonc.compiler.verify.emulation import Emulation
+from atonc.delivery.generate import generating
+from atonc.machine.base.errors import AtoncError
+from atonc.machine.emu.network import load
+from tests.emit.generated import network_of, view_of
+from tests.errors_said import unwrapped
+from tests.frontends.test_tflite_variables import model
+
+SHAPE, ROW = (1, 4, 2, 8), (1, 8, 1, 8)
+FORMAT = Quantisation.per_tensor(0.05, -3)
+FRAMES = 5
+ATTRS = {"layout": "NHWC", "dilation": (1, 1), "groups": 1, "stride": (1, 1), "padding": (0,) * 4}
+
+
+def tensor(name: str, shape: tuple[int, ...] = SHAPE, quant: Quantisation = FORMAT) -> Tensor:
+    return Tensor(name, shape, "int8", quant)
+
+
+def drawn(seed: int) -> Graph:
+    """A network of sums, maxima, convolutions and views of three states and a frame; each state gets its next value
+    from any tensor, also from another state or one that the application gets."""
+    rng = np.random.default_rng(seed)
+    inputs = ["x", "a", "b", "c"]
+    tensors = {name: tensor(name) for name in inputs}
+    ops: list[Op] = []
+    weights = rng.integers(-90, 90, (8, 1, 1, 8)).astype(np.int8)
+    tensors["w"] = Tensor("w", weights.shape, "int8", Quantisation.per_tensor(0.01, 0), weights)
+    known = list(inputs)
+    for number in range(int(rng.integers(3, 9))):
+        name, kind = f"t{number}", str(rng.choice(["add", "maximum", "conv", "view", "minimum"]))
+        one, two = (str(rng.choice(known[-6:] if rng.random() < 0.8 else known)) for _ in range(2))
+        tensors[name] = tensor(name)
+        if kind == "view":
+            tensors[f"{name}r"] = tensor(f"{name}r", ROW)
+            ops.append(Op("reshape", f"{name}r", (one,), (f"{name}r",)))
+            ops.append(Op("reshape", name, (f"{name}r",), (name,)))
+        elif kind == "conv":
+            ops.append(Op("conv", name, (one, "w", ""), (name,), ATTRS))
+        else:
+            ops.append(Op(kind, name, (one, two), (name,)))
+        known.append(name)
+    last = known[-1]
+    first = [np.full(SHAPE, int(rng.integers(-9, 9)), np.int8), rng.integers(-99, 99, SHAPE).astype(np.int8)]
+    states = []
+    for name in inputs[1:]:
+        source = str(rng.choice([other for other in known if other != name]))
+        states.append(CarriedState(name, source, first[int(rng.integers(2))], shown=source == last))
+    outputs = tuple(dict.fromkeys((last, *(state.output for state in states))))
+    return check(Graph(tensors, tuple(ops), tuple(inputs), outputs, f"states {seed}", states=tuple(states)))
+
+
+def follows_its_states(compiled: Compiled) -> None:
+    """Every frame gives what exact arithmetic makes of the states that the frame before has left in memory."""
+    graph, emulation = compiled.graph, Emulation(compiled.program, compiled.graph, compiled.memory.pools)
+    kept = [state for state in graph.states if state.kept]
+    values = {state.input: state.first for state in kept}
+    for frame in range(FRAMES):
+        given = {name: value for name, value in make_inputs(graph, frame).items() if name in graph.frame_inputs}
+        for state in kept:
+            assert np.array_equal(emulation.load(state.input), values[state.input]), (frame, state.input)
+        found, exact = emulation.run(given), run_graph(graph, {**given, **values})
+        for name in graph.outputs:
+            apart = np.abs(found[name].astype(np.int64) - exact[name].astype(np.int64)).max(initial=0)
+            assert apart <= 2, (frame, name, apart)
+        values = {state.input: found[state.output] for state in kept}
+    emulation.reset()
+    assert all(np.array_equal(emulation.load(state.input), state.first) for state in kept)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_order_of_reads_and_writes(seed: int) -> None:
+    graph = drawn(seed)
+    try:
+        compiled = compile_graph(graph, Options(verify=seed % 4 == 0))
+    except AtoncError as error:
+        assert "never changes" in str(error) or "is an output of the model" in str(error)
+        return
+    follows_its_states(compiled)
+    assert compiled.program.inputs == ("x",) and graph.outputs[0] in compiled.program.outputs
+    homes = {state.name: compiled.program.placed[state.output].address for state in compiled.program.states}
+    assert homes == {state.name: state.address for state in compiled.program.states}
+    assert len(set(homes.values())) == len(homes) == 3
+
+
+def test_states_that_change_places() -> None:
+    """Nobody's value is lost where two states get each other's."""
+    tensors = {name: tensor(name) for name in ("x", "a", "b", "y")}
+    ops = (Op("add", "y", ("x", "a"), ("y",)),)
+    states = (CarriedState("a", "b", np.full(SHAPE, 5, np.int8)), CarriedState("b", "a", np.full(SHAPE, 9, np.int8)))
+    graph = check(Graph(tensors, ops, ("x", "a", "b"), ("y", "a", "b"), "swap", states=states))
+    with pytest.raises(AtoncError, match="input of a state is an output"):
+        compile_graph(graph, Options(verify=False))
+    views = (Op("reshape", "ar", ("a",), ("ar",)), Op("reshape", "br", ("b",), ("br",)))
+    tensors |= {"ar": tensor("ar"), "br": tensor("br")}
+    states = (replace(states[0], output="br"), replace(states[1], output="ar"))
+    graph = check(Graph(tensors, (*ops, *views), ("x", "a", "b"), ("y", "ar", "br"), "swap", states=states))
+    compiled = compile_graph(graph, Options(verify=False))
+    follows_its_states(compiled)
+
+
+def real_ends(given: Quantisation, left: Quantisation) -> Graph:
+    """A state that is real at both ends, with codes inside, channels first."""
+    shape = (1, 8, 4, 2)
+    tensors = {name: Tensor(name, shape, "float32") for name in ("x", "s", "y", "n")}
+    tensors |= {"qx": tensor("qx", shape), "qs": tensor("qs", shape, given), "sum": tensor("sum", shape, left)}
+    ops = (
+        Op("quantize", "qx", ("x",), ("qx",)),
+        Op("quantize", "qs", ("s",), ("qs",)),
+        Op("add", "sum", ("qx", "qs"), ("sum",)),
+        Op("dequantize", "y", ("sum",), ("y",)),
+        Op("dequantize", "n", ("sum",), ("n",)),
+    )
+    state = CarriedState("s", "n", np.zeros(shape, np.float32))
+    return check(Graph(tensors, ops, ("x", "s"), ("y", "n"), "real", "onnx", states=(state,)))
+
+
+def test_real_ends_are_carried_as_codes() -> None:
+    compiled = compile_graph(real_ends(FORMAT, FORMAT), Options())
+    (state,) = compiled.program.states
+    assert state.first == bytes([253]) * 64 and compiled.graph.tensors["s"].dtype == "int8"
+    follows_its_states(compiled)
+
+
+def test_two_scales_are_requantised() -> None:
+    """As the model does it: real values of one scale, then codes of the other."""
+    given, left = Quantisation.per_tensor(0.003334, -128), Quantisation.per_tensor(0.003763, -128)
+    compiled = compile_graph(real_ends(given, left))
+    source, emulation = compiled.source, Emulation(compiled.program, compiled.graph)
+    kept = source.states[0].first
+    for frame in range(FRAMES):
+        x = np.random.default_rng(frame).normal(0, 0.2, (1, 8, 4, 2)).astype(np.float32)
+        exact = run_graph(source, {"x": x, "s": kept})
+        assert np.allclose(emulation.run({"x": x})["y"], exact["y"])
+        kept = exact["n"].astype(np.float32)
+
+
+def test_the_files_say_where_states_lie(tmp_path: Path) -> None:
+    view = view_of(read_tflite(model()), "stream")
+    generating.generate(view, tmp_path / "out", with_stai=True)
+    network = load(tmp_path / "out", "stream")
+    (state,) = network.network.states
+    assert state.first == bytes([7]) * 8 and [info.name for info in network.inputs] == ["x"]
+    emulation = Emulation(view.compiled.program, view.compiled.graph)
+    for frame in range(FRAMES):
+        x = make_inputs(view.compiled.graph, frame)["x"]
+        network.write_input(0, x)
+        assert list(network.run())
+        assert np.array_equal(network.read_output(0), emulation.run({"x": x})["y"])
+    network.reset()
+    assert bytes(network.memory.read(state.address, 8)) == state.first
+    header = stai.header(network_of(view))
+    assert "#define STAI_STREAM_STATES_NUM (1)" in header and "stai_ext_stream_reset_states" in header
+    assert "void stream_reset(void);" in (tmp_path / "out" / "stream.h").read_text()
+
+
+def test_the_application_may_carry_them() -> None:
+    graph = declare_states(read_tflite(model()), ("none",))
+    assert graph.frame_inputs == ("x", "old") and "copy the output of the run before" in graph.notes[0]
+    assert compile_graph(graph, Options(verify=False)).program.states == ()
+
+
+def declared(*pairs: str, **others: Tensor) -> Graph:
+    """Two inputs and outputs that may be states of a network."""
+    tensors = {name: tensor(name) for name in ("x", "h_state_in", "c_state_in", "y", "h_state_out", "c_state_out")}
+    tensors |= others
+    ops = (
+        Op("add", "y", ("x", "h_state_in"), ("y",)),
+        Op("maximum", "h_state_out", ("y", "c_state_in"), ("h_state_out",)),
+        Op("minimum", "c_state_out", ("x", "c_state_in"), ("c_state_out",)),
+    )
+    outputs = ("y", "h_state_out", "c_state_out")
+    return declare_states(Graph(tensors, ops, ("x", "h_state_in", "c_state_in"), outputs, "net"), pairs)
+
+
+def test_pairs_by_name_number_and_by_themselves() -> None:
+    named = declared("h_state_out=h_state_in", "c_state_out=c_state_in")
+    for pairs in (("1=1", "2=2"), ("auto",), ("h_state_out=1", "2=c_state_in")):
+        assert [(s.input, s.output) for s in declared(*pairs).states] == [(s.input, s.output) for s in named.states]
+    assert named.frame_inputs == ("x",) and named.frame_outputs == ("y",)
+    assert "--state auto" in declared().notes[-1] and declared().states == ()
+
+
+OTHER = {"scale": tensor("h_state_out", quant=Quantisation.per_tensor(0.06, -3)), "shape": tensor("h_state_out", ROW)}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "other", "said"),
+    [
+        (("h_state_out=h_state_in",), "scale", "output has scale 0.06, zero point -3, its input scale 0.05"),
+        (("h_state_out=h_state_in",), "shape", "the output has shape (1, 8, 1, 8), the input (1, 4, 2, 8)"),
+        (("h_state_in=h_state_out",), "", "write --state h_state_out=h_state_in"),
+        (("h_state_out",), "", "'h_state_out' is no pair"),
+        (("h_out=h_state_in",), "", "the model has no output 'h_out'"),
+        (("h_state_out=h_in",), "", "the model has no input 'h_in'"),
+        (("1=1", "2=1"), "", "'h_state_in' is the input of two states"),
+        (("none", "1=1"), "", "--state none goes with nothing else"),
+        (("1=1", "2=2", "0=0"), "", "every output is a state"),
+        (("9=1",), "", "the model has no output '9'"),
+    ],
+)
+def test_mistakes_are_named(pairs: tuple[str, ...], other: str, said: str) -> None:
+    others = {"h_state_out": OTHER[other]} if other else {}
+    with pytest.raises(AtoncError) as error:
+        declared(*pairs, **others)
+    assert said in unwrapped(str(error.value))
+
+
+def test_a_state_that_never_changes_is_refused() -> None:
+    tensors = {"x": tensor("x"), "s": tensor("s"), "v": tensor("v", ROW), "n": tensor("n"), "y": tensor("y")}
+    ops = (Op("add", "y", ("x", "s"), ("y",)), Op("reshape", "v", ("s",), ("v",)), Op("reshape", "n", ("v",), ("n",)))
+    state = CarriedState("s", "n", np.zeros(SHAPE, np.int8))
+    with pytest.raises(AtoncError, match="never changes"):
+        order.run(check(Graph(tensors, ops, ("x", "s"), ("y", "n"), "same", states=(state,))))
