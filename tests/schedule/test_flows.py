@@ -16,7 +16,7 @@ import atonc
 from atonc.compiler.compile.pipeline import Compiled, compile_graph
 from atonc.compiler.ir import Graph, Op, Tensor
 from atonc.compiler.plan.aliases import root
-from atonc.compiler.plan.flow import EACH_ELEMENT, EachChannel, EachElement, EachWindow
+from atonc.compiler.plan.flow import EACH_ELEMENT, EachChannel, EachElement, EachPiece, EachWindow
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.request.options import Options
 from atonc.compiler.schedule import check_merges
@@ -100,7 +100,7 @@ SINGLE = {  # operator by operator: what is said of it
         single("maximum", result(*PICTURE), activation("z", PICTURE, 0.03, 1)), [EachElement, EachElement]
     ),
     "a copy with another format": (single("reshape", result(1, 64, 16)), [EachElement]),
-    "bytes in a row from another place": (single("slice", activation("y", (1, 3, 1, 5), 0.02, -5), **ROWS), [None]),
+    "bytes in a row from another place": (single("slice", result(1, 3, 1, 5), **ROWS), [EachPiece]),
     "a transposition": (single("transpose", activation("y", (1, 16, 8, 8), 0.02, -5), perm=(0, 3, 1, 2)), [None]),
     "means of pictures": (single("mean", result(1, 16), axes=(1, 2)), [EachChannel]),
     "means of lines": (single("mean", result(1, 8, 16), axes=(2,)), [None]),

@@ -38,6 +38,11 @@ class Scan:
         """Behind the last byte."""
         return self.first + sum((count - 1) * step for count, step in self.loops) + self.element_bytes
 
+    @property
+    def in_a_row(self) -> bool:
+        """Whether it is all bytes from the first to the last, in their order."""
+        return self.elements == 1 or self.loops == ((self.elements, self.element_bytes),)
+
     def line_frames(self, picture: Area) -> LineFrames | None:
         """The lines that come of a picture whose pixels have no gaps: whole ones of some channels, frame by frame;
         None if the bytes come in another order."""
@@ -58,6 +63,11 @@ class Scan:
 @dataclass(frozen=True)
 class EachElement:
     """Each byte is made of those at the same place of the operands: cut and ordered as anybody likes."""
+
+
+@dataclass(frozen=True)
+class EachPiece:
+    """Parts of a join: tasks without units copy bytes in a row of one buffer to their place in a larger one."""
 
 
 @dataclass(frozen=True)
@@ -103,5 +113,5 @@ class Unfollowing:
     why: str
 
 
-TaskFlow = EachElement | EachChannel | EachWindow | Unfollowing
-EACH_ELEMENT = EachElement()
+TaskFlow = EachElement | EachPiece | EachChannel | EachWindow | Unfollowing
+EACH_ELEMENT, EACH_PIECE = EachElement(), EachPiece()

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from atonc.compiler.plan.streams import as_reader, in_turns
 from atonc.compiler.plan.task import ENGINE, EngineUse, Purpose, Task, Wire
-from atonc.machine.hw.fields import UnitConfig
+from atonc.machine.hw.fields import UnitConfig, changed
 from atonc.machine.hw.units.activ import THRESHOLD_RELU, ActivConfig
 from atonc.machine.hw.units.arith import AFFINE, ArithConfig
 from atonc.machine.hw.units.pool import PoolConfig
@@ -63,6 +63,13 @@ def sender(task: Task, writer: str) -> str:
 def alike(use: EngineUse, buffer: str, turns: bool) -> EngineUse:
     """The same walk through another buffer. `turns`: in the frame loop."""
     return EngineUse(buffer, in_turns(use.config) if turns else use.config)
+
+
+def moved_writer(task: Task, writer: str, buffer: str, distance: int) -> Task:
+    """Writes so many bytes further on, in another buffer."""
+    config = task.engines[writer].config
+    there = EngineUse(buffer, changed(config, address=config.address + distance))
+    return replace(task, engines={**task.engines, writer: there})
 
 
 def inserted(task: Task, writer: str, between: Sequence[UnitConfig]) -> Task:

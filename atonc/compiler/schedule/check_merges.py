@@ -126,6 +126,10 @@ class _Judge:
         if pools:
             yield from self._same_means() if all(pool.is_global for pool in pools) else self._same_windows()
             return
+        moved = all(old.engines.keys() == new.engines.keys() for old, new in merge.pairs)
+        if moved and not merge.kept and all(_is_copy(task) for task in merge.group.tasks):
+            yield from self._in_place()
+            return
         yield from self._same_bytes()
         reference = {self._meaning(task) for task in merge.group.tasks}
         if len(reference) != 1 or None in reference:
@@ -168,9 +172,32 @@ class _Judge:
         """The writers of a buffer, or all of them."""
         return [use.config for use in task.writers() if not root or self.root(use.buffer) == root]
 
-    def _early(self, target: str) -> Iterator[str]:
-        """Between the first of the longer tasks and the consumer: nobody may touch the result, nobody may write what
-        is read from memory."""
+    def _in_place(self) -> Iterator[str]:
+        """The copies are gone, and what they copied is written at once where they took it, in the same order."""
+        merge, through = self.merge, self.root(self.merge.through)
+        copied = [task.readers()[0].config for task in merge.group.tasks]
+        far = {task.writers()[0].config.address - task.readers()[0].config.address for task in merge.group.tasks}
+        targets = {use.buffer for task in merge.group.tasks for use in task.writers()}
+        sources = {self.root(use.buffer) for task in merge.group.tasks for use in task.readers()}
+        if len(far) != 1 or len(targets) != 1 or sources != {through}:
+            yield "the consumer does something else than copying one buffer to one place"
+            return
+        (distance,), (target,) = far, targets
+        written = _bytes(self._only(task, through) for task, _ in merge.pairs)
+        if not np.array_equal(written, _bytes([copied])):
+            yield "the consumer copies other bytes than the producer writes"
+        for old, new in merge.pairs:
+            writers = [n for n, use in old.engines.items() if use.writes and self.root(use.buffer) == through]
+            there = {n: _further(old.engines[n], target, distance) for n in writers}
+            if len(writers) != 1 or new.engines != {**old.engines, **there}:
+                yield f"{new.title} does not write at the place that it is copied to"
+            if new.units != old.units or set(new.wires) != set(old.wires):
+                yield f"{new.title} computes something else than before"
+        yield from self._early(self.root(target), _bytes([task.writers()[0].config] for task in merge.group.tasks))
+
+    def _early(self, target: str, own_bytes: NDArray[np.bool_] | None = None) -> Iterator[str]:
+        """Between the first of the longer tasks and the consumer: nobody may touch the result (`own_bytes` of it, if
+        given), nobody may write what is read from memory."""
         own = {id(task) for task in self.merge.group.tasks}
         operands = {self.root(use.buffer) for old, new in self.merge.pairs for use in _added(old, new)}
         items = list(self.works.items((target, *operands), (self.merge.producer, self.merge.consumer)))
@@ -180,10 +207,19 @@ class _Judge:
         for place, (_, item) in items:
             if id(item) in own or not first <= place <= last:
                 continue
-            if target in self._touched(item, True) | self._touched(item, False):
+            if target in self._touched(item, True) | self._touched(item, False) and not self._beside(item, own_bytes):
                 yield f"{item.title} touches {target} before the consumer"
             for name in sorted(operands & self._touched(item, True)):
                 yield f"{item.title} writes {name} behind the producer"
+
+    def _beside(self, item: Task | CpuPlan, own_bytes: NDArray[np.bool_] | None) -> bool:
+        """Whether a task touches other bytes of the result, under its own name."""
+        targets = {use.buffer for task in self.merge.group.tasks for use in task.writers()}
+        if own_bytes is None or isinstance(item, CpuPlan):
+            return False
+        there = [use for use in item.engines.values() if self.root(use.buffer) in map(self.root, targets)]
+        flags = _bytes([use.config] for use in there)[: own_bytes.size]
+        return all(use.buffer in targets for use in there) and not (flags & own_bytes[: flags.size]).any()
 
     # ---------------------------------------------------------------------------------------- POOL
 
@@ -282,6 +318,21 @@ class _Judge:
             if use.config.to_memory and plain and _walk(use.config) == walk:
                 found[into[0].source] = ("byte", self.root(use.buffer))
         return found
+
+
+def _further(use: EngineUse, buffer: str, distance: int) -> EngineUse:
+    return EngineUse(buffer, replace(use.config, address=use.config.address + distance))
+
+
+def _is_copy(task: Task) -> bool:
+    """One reader and one writer of the same bytes in the same order, elsewhere."""
+    if task.units or len(task.engines) != 2 or len(task.wires) != 1:
+        return False
+    if not task.readers() or not task.writers() or task.wires[0].keep or task.wires[0].stop_after:
+        return False
+    near, far = task.readers()[0].config, task.writers()[0].config
+    plain = not (near.sign_extend or near.align_right or near.sync or far.sync)
+    return plain and _walk(replace(near, address=0)) == _walk(replace(far, address=0))
 
 
 def _kept(old: Task, new: Task, writer: str, kept: bool) -> Iterator[str]:

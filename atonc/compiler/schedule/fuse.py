@@ -12,12 +12,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import product
 
-from atonc.compiler.plan.flow import EachChannel, EachElement, EachWindow, Unfollowing
+from atonc.compiler.plan.flow import EachChannel, EachElement, EachPiece, EachWindow, Unfollowing
 from atonc.compiler.plan.longer import IDENTITY, MOST_SPACERS, alike, follow, mirrored, sender
 from atonc.compiler.plan.task import EngineUse, Task
 from atonc.compiler.plan.types import Buffer, BufferKind, taller_buffer
 from atonc.compiler.schedule.fuse_consumer import Cut, cuts_of
 from atonc.compiler.schedule.fuse_means import after_means
+from atonc.compiler.schedule.fuse_pieces import by_source, into_place, together
 from atonc.compiler.schedule.fuse_pools import after_pools, never_behind
 from atonc.compiler.schedule.merging import (
     NO_CHAIN,
@@ -54,13 +55,14 @@ class Fused:
 
     def reference(self, works: Iterable[LoweredOperator]) -> tuple[LoweredOperator, ...]:
         """What the merges were made of: the works of the graph, some of them in other tasks."""
-        return tuple(replace(w, groups=self.recut[w.op].groups) if w.op in self.recut else w for w in works)
+        own = (replace(w, groups=self.recut[w.op].groups) if w.op in self.recut else w for w in works)
+        return tuple(map(by_source, own))
 
 
 def fuse(works: Iterable[LoweredOperator], network: MergeNetwork) -> Fused:
     """Consumers in the order of the graph, each behind the producer that saves most."""
     network = replace(network, buffers=dict(network.buffers), aliases=dict(network.aliases))
-    state = MergeState(list(works), network)
+    state = MergeState(list(map(by_source, works)), network)
     merges: list[Merge] = []
     apart: list[Apart] = []
     for number, work in enumerate(state.works):
@@ -73,7 +75,7 @@ def fuse(works: Iterable[LoweredOperator], network: MergeNetwork) -> Fused:
                 state.apply(best)
             else:
                 apart += [one for one in found if isinstance(one, Apart)][:1]
-    return Fused(state.done(), tuple(merges), tuple(apart), state.taller, state.recut)
+    return Fused(tuple(map(together, state.done())), tuple(merges), tuple(apart), state.taller, state.recut)
 
 
 # ------------------------------------------------------------------------------------------------- candidates
@@ -97,6 +99,8 @@ def _candidates(state: MergeState, place: Place) -> Iterator[MergeCandidate | Ap
     match state.group(place).flow:
         case EachElement():
             yield from _after_elements(state, place)
+        case EachPiece():
+            yield from into_place(state, place)
         case EachChannel() as flow:
             yield from after_means(state, place, flow)
         case EachWindow() as flow if network.pools:

@@ -62,6 +62,7 @@ class MergeCandidate:
     taller: Buffer | None = None  # where it writes instead, if the producer has more rows than anybody reads
     recut: Recut | None = None  # what the groups of the producer were, if not what they are now
     ends: bool = False  # published programs have nothing behind such a chain
+    early: tuple[int, int, int] | None = None  # bytes that live longer, from where, instead of from where
 
 
 class MergeState:
@@ -99,8 +100,9 @@ class MergeState:
         return self.lives.size_bytes(target), self.number[first], self.number[last]
 
     def apply(self, found: MergeCandidate) -> None:
-        if found.merge.kept:
-            self.lives.begin(*self.earlier(found.target, min(found.groups), found.place))
+        early = self.earlier(found.target, min(found.groups), found.place) if found.merge.kept else found.early
+        if early is not None:
+            self.lives.begin(*early)
         if found.taller is not None:
             self.taller[found.target] = found.taller
         self._leave(found.place)

@@ -22,7 +22,7 @@ from atonc.compiler.lower.units.views import StridedView, other_walks, walk
 from atonc.compiler.lower.units.wiring import End, Wiring, in_pieces, pack
 from atonc.compiler.ops.values import to_codes
 from atonc.compiler.plan.evidence import untrusted_unit
-from atonc.compiler.plan.flow import EACH_ELEMENT
+from atonc.compiler.plan.flow import EACH_ELEMENT, EACH_PIECE
 from atonc.compiler.plan.policy import MOST_MOVES, WORTH_SPLITTING
 from atonc.compiler.plan.streams import Area, Frames, Loop, contiguous, engine
 from atonc.compiler.plan.task import TaskGroup
@@ -100,7 +100,9 @@ def _packed(context: Context, origin: tuple[str, ...], title: str, moves: Iterab
     sizes = [context.buffers[target].size_bytes for _, target, _ in ends]
     all_of_one = sizes == [sum(one.cost for one in walks)]
     whole = all_of_one and all(one.keeps_places for one in walks)
-    return pack([one.wiring() for one in walks], origin, title, flow=EACH_ELEMENT if whole else None)
+    pieces = not whole and any(one.in_a_row for one in walks)
+    flow = EACH_ELEMENT if whole else EACH_PIECE if pieces else None
+    return pack([one.wiring() for one in walks], origin, title, flow=flow)
 
 
 def wirings(context: Context, moves: Iterable[Move]) -> list[Wiring]:
@@ -232,6 +234,11 @@ class CopyWalk:
     @property
     def cost(self) -> int:
         return self.reader.elements
+
+    @property
+    def in_a_row(self) -> bool:
+        """Whether bytes in a row stay in a row, and nothing changes them."""
+        return all(loop[1:] == (1, 1) for loop in self.move.nest) and not self.move.units
 
     @property
     def keeps_places(self) -> bool:

@@ -1,0 +1,156 @@
+"""Parts of a join written to their place by whoever makes them: the same bits, fewer cycles, every fault is found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from atonc.compiler.compare.inputs import make_inputs
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.ir import Graph
+from atonc.compiler.plan.task import EngineUse, Task
+from atonc.compiler.request.options import Options
+from atonc.compiler.schedule import FUSE
+from atonc.compiler.schedule.check import MERGED, check
+from atonc.compiler.schedule.types import Merge
+from atonc.compiler.verify.emulation import Emulation
+from atonc.compiler.verify.verify import Layers
+from atonc.insight.explain.decide import of_schedule
+from tests.compiler.golden_graphs import Sketch
+from tests.schedule.planted import Fault, rules_broken, with_fault
+
+ON = Options(verify=False)
+OFF = replace(ON, schedule_without=(FUSE,))
+
+
+def joined(axis: int = 1, read_by_others: bool = False) -> Graph:
+    """Two convolutions whose results are joined, and one that reads the join."""
+    net = Sketch().start(1, 8, 4, 8, zero=-128)
+    one = net.conv(8)
+    net.last = "x"
+    two = net.conv(8)
+    quant = net.tensors[one]
+    net.last = one
+    shape = [1, 8, 4, 8]
+    shape[axis] *= 2
+    net.tensors[two] = replace(net.tensors[two], quant=quant.quant)
+    net.op("concat", tuple(shape), two, scale=quant.scale, zero=quant.zero_point, axis=axis)
+    last = net.conv(8, (3, 3))
+    graph = net.graph()
+    return replace(graph, outputs=(last, one)) if read_by_others else graph
+
+
+def moved(compiled: Compiled) -> list[Merge]:
+    """Merges that leave no new engine behind: a writer is elsewhere."""
+    merges = compiled.scheduled.schedule.merges
+    return [one for one in merges if all(old.engines.keys() == new.engines.keys() for old, new in one.pairs)]
+
+
+def cycles(compiled: Compiled) -> int:
+    return sum(step.cycles for step in compiled.program.steps)
+
+
+def test_a_join_takes_no_step_and_gives_the_same_bits() -> None:
+    graph = joined()
+    on, off = compile_graph(graph, ON), compile_graph(graph, OFF)
+    assert [merge.consumer for merge in moved(on)] == ["concat2", "concat2"]
+    assert not any("concat" in owner for owner in on.scheduled.schedule.owners)
+    assert any("concat" in owner for owner in off.scheduled.schedule.owners)
+    inputs = make_inputs(graph, 3)
+    one, two = (Emulation(c.program, c.graph).run(inputs) for c in (on, off))
+    assert all(np.array_equal(one[name], two[name]) for name in graph.outputs)
+
+
+def test_layers_are_checked_and_explained() -> None:
+    compiled = compile_graph(joined(), ON)
+    inputs = make_inputs(compiled.graph, 1)
+    seen = Emulation(compiled.program, compiled.graph).run(inputs, observe=True)
+    checks = Layers.of(compiled).check(inputs, seen, semantics=True)
+    assert [(one.kind, one.bad) for one in checks] == [(op.kind, False) for op in compiled.graph.ops]
+    assert any(d.rule.id.startswith("CHAIN-") for d in of_schedule("concat2", compiled.scheduled.schedule))
+    wrong = seen | {"concat2": np.roll(seen["concat2"], 1)}
+    assert any(one.bad for one in Layers.of(compiled).check(inputs, wrong, semantics=True))
+
+
+def test_bytes_of_both_parts_in_turn_are_copied() -> None:
+    assert not moved(compile_graph(joined(axis=3), ON))
+
+
+def test_a_part_that_others_read_is_copied() -> None:
+    assert len(moved(compile_graph(joined(read_by_others=True), ON))) == 1
+
+
+# ------------------------------------------------------------------------------------------------- planted faults
+
+
+@pytest.fixture(scope="module")
+def compiled() -> Compiled:
+    return compile_graph(joined(), ON)
+
+
+def writer_of(old: Task, new: Task) -> str:
+    return next(name for name, use in new.engines.items() if use != old.engines[name])
+
+
+def with_writer(use: EngineUse, old: Task, new: Task) -> Task:
+    return replace(new, engines={**new.engines, writer_of(old, new): use})
+
+
+def further(old: Task, new: Task) -> Task:
+    use = new.engines[writer_of(old, new)]
+    return with_writer(replace(use, config=replace(use.config, address=use.config.address + 8)), old, new)
+
+
+def less(old: Task, new: Task) -> Task:
+    use = new.engines[writer_of(old, new)]
+    return with_writer(replace(use, config=replace(use.config, frames=use.config.frames + 1)), old, new)
+
+
+def elsewhere(old: Task, new: Task) -> Task:
+    return with_writer(old.engines[writer_of(old, new)], old, new) if old is not new else new
+
+
+def other_sums(old: Task, new: Task) -> Task:
+    name = next(n for n in reversed(new.units) if n.startswith("ARITH"))
+    return replace(new, units={**new.units, name: replace(new.units[name], a=5)})  # type: ignore[call-arg, type-var]
+
+
+def another_wire(old: Task, new: Task) -> Task:
+    return replace(new, wires=(*new.wires[:-1], replace(new.wires[-1], stop_after=1)))
+
+
+FAULTS: dict[str, Fault] = {
+    "eight bytes further": further,
+    "another number of frames": less,
+    "where it was": elsewhere,
+    "another sum": other_sums,
+    "a gate in front of the writer": another_wire,
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("part", [0, 1])
+def test_planted_faults_are_found(name: str, part: int, compiled: Compiled) -> None:
+    merge = moved(compiled)[part]
+    assert MERGED not in rules_broken(compiled, merge)
+    assert MERGED in rules_broken(compiled, with_fault(merge, FAULTS[name]))
+
+
+def test_parts_at_one_place_are_found(compiled: Compiled) -> None:
+    """The second part where the first one is: what the copies did is something else."""
+    first, second = moved(compiled)
+    other = replace(second, group=first.group)
+    assert MERGED in rules_broken(compiled, other)
+
+
+def test_somebody_who_reads_the_whole_before_is_found(compiled: Compiled) -> None:
+    """Between the producer and the copies."""
+    scheduled, (_, second) = compiled.scheduled, moved(compiled)
+    works = list(scheduled.reference)
+    producer = next(k for k, work in enumerate(works) if work.op == second.producer)
+    reader = next(work for work in works if work.op.startswith("conv3"))
+    works.insert(producer + 1, replace(reader, op="early"))
+    found = check(works, scheduled.schedule, scheduled.plans, compiled.mapped.context.aliases)
+    assert MERGED in {finding.rule for finding in found}
