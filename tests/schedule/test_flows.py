@@ -100,7 +100,9 @@ SINGLE = {  # operator by operator: what is said of it
         single("maximum", result(*PICTURE), activation("z", PICTURE, 0.03, 1)), [EachElement, EachElement]
     ),
     "a copy with another format": (single("reshape", result(1, 64, 16)), [EachElement]),
-    "bytes in a row from another place": (single("slice", result(1, 3, 1, 5), **ROWS), [EachPiece]),
+    "bytes in a row from another place": (
+        single("slice", activation("y", (1, 3, 1, 5), 0.02, -5), **ROWS), [EachPiece]
+    ),
     "a transposition": (single("transpose", activation("y", (1, 16, 8, 8), 0.02, -5), perm=(0, 3, 1, 2)), [None]),
     "means of pictures": (single("mean", result(1, 16), axes=(1, 2)), [EachChannel]),
     "means of lines": (single("mean", result(1, 8, 16), axes=(2,)), [None]),
