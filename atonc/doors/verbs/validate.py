@@ -116,6 +116,7 @@ def _on_emulator(options: argparse.Namespace, model: Path, built: Options | None
     from atonc.compiler.inputs.arrays import csv_text
     from atonc.insight.report import validate_text
     from atonc.insight.report.document import lines
+    from atonc.insight.report.html.page import document_page
     from atonc.insight.runs.runs import npz
     from atonc.insight.validating.validating import validate_model
 
@@ -134,6 +135,8 @@ def _on_emulator(options: argparse.Namespace, model: Path, built: Options | None
         return again(verb, model, wanted, *more)
 
     document = validate_text.document(found, options.min_cos, other, options.verbose, options.per_layer)
+    if options.page:
+        write_file(options.page, document_page(document))
     return CommandReply("validate", document, file_hash(model), subject=model)
 
 

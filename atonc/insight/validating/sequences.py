@@ -1,0 +1,158 @@
+"""A network with states over a sequence of frames: the program against the integer functions that it was mapped to,
+each with the states that its own frame before has left.
+
+Every layer output, every output and every state must be equal, byte for byte, in every frame: a difference of one code
+would be in all frames that follow. How far both drift from the model's own kernels is another question, which the
+outputs answer (`judging.py`) and `Drift` shows frame by frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+
+import numpy as np
+
+from atonc.compiler.compile.pipeline import Compiled
+from atonc.compiler.inputs.inputs import Sample, frame_inputs
+from atonc.compiler.ir import Array, Graph
+from atonc.compiler.lower.semantics.run import run_mapped
+from atonc.compiler.ops import run_graph
+from atonc.compiler.verify.emulation import Emulation
+from atonc.insight.validating.judging import unit_of
+from atonc.machine.base.frozen import dataclass
+
+FRAMES = 20  # of a made sequence
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How far an output of the program is from the yardstick's, frame by frame."""
+
+    output: str
+    against: str
+    codes: tuple[float, ...]  # root mean square distance in codes
+
+    @property
+    def worst(self) -> int:
+        """The frame that is furthest, from 0 on."""
+        return int(np.argmax(self.codes)) if self.codes else 0
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Of the first quarter of the frames and of the last one."""
+        part = max(1, len(self.codes) // 4)
+        return float(np.mean(self.codes[:part])), float(np.mean(self.codes[-part:]))
+
+
+@dataclass(frozen=True)
+class SequenceResult:
+    frames: int  # of all sequences together
+    sequences: int  # each from first states
+    tensors: int  # that were compared in every frame
+    states: int
+    states_bytes: int
+    compared: int  # bytes
+    different: int
+    first: str  # where the first of them is
+    latency_ms: float  # predicted
+    hop_ms: float = 0.0  # from frame to frame, where the user says so
+    drift: tuple[Drift, ...] = field(default=(), repr=False)
+
+
+@dataclass
+class CarriedStates:
+    """The states of one side, in the formats of its graph."""
+
+    graph: Graph
+    values: dict[str, Array] = field(default_factory=dict)
+
+    def reset(self) -> None:
+        self.values = {one.input: one.first for one in self.graph.states if one.kept}
+
+    def take(self, found: Mapping[str, Array]) -> None:
+        """What one run leaves for the next."""
+        pairs = [(one, np.asarray(found[one.output])) for one in self.graph.states if one.kept]
+        self.values = {one.input: left.reshape(one.first.shape).astype(one.first.dtype) for one, left in pairs}
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """A frame in exact arithmetic."""
+        found = run_graph(self.graph, {**inputs, **self.values})
+        self.take(found)
+        return found
+
+
+class Chain:
+    """The program on the emulator, its states in its memory, beside what its layers mean, frame by frame."""
+
+    def __init__(self, compiled: Compiled, emulation: Emulation, starts: Sequence[int]) -> None:
+        """`starts`: the numbers of frames where sequences begin."""
+        self.compiled, self.emulation, self.starts = compiled, emulation, frozenset(starts)
+        self.meant = CarriedStates(compiled.graph)
+        self.frames = self.compared = self.different = 0
+        self.first = ""
+        self.tensors: frozenset[str] = frozenset()
+        self.last: dict[str, Array] = {}  # inputs of the last frame, with its states
+
+    @property
+    def begins(self) -> bool:
+        """Whether the next frame is the first of a sequence."""
+        return self.frames in self.starts
+
+    def frame(self, sample: Sample) -> dict[str, Array]:
+        """What the program makes of the next frame."""
+        if self.begins:
+            self.emulation.reset()
+            self.meant.reset()
+        given, graph, mapped = frame_inputs(self.compiled, sample), self.compiled.graph, self.compiled.mapped
+        self.last = {**given, **self.meant.values}
+        found = self.emulation.run(given, observe=True)
+        right = run_mapped(graph, mapped, self.last)
+        self.meant.take(right)
+        names = [name for name in found if name in right and graph.tensors[name].data is None]
+        for name in names:
+            self._compare(name, found[name], right[name])
+        self.tensors |= frozenset(names)
+        self.frames += 1
+        return found
+
+    def _compare(self, name: str, found: Array, right: Array) -> None:
+        one, other = (
+            np.ascontiguousarray(value.astype(found.dtype)).view(np.uint8).ravel() for value in (found, right)
+        )
+        wrong = int((one != other).sum())
+        self.compared, self.different = self.compared + one.size, self.different + wrong
+        if wrong and not self.first:
+            self.first = f"frame {self.frames}, {name!r}: {wrong} of {one.size} bytes"
+
+    def result(self, hop_ms: float, drift: Sequence[Drift] = ()) -> SequenceResult:
+        kept = self.compiled.program.states
+        return SequenceResult(
+            frames=self.frames,
+            sequences=len(self.starts),
+            tensors=len(self.tensors),
+            states=len(kept),
+            states_bytes=sum(one.size_bytes for one in kept),
+            compared=self.compared,
+            different=self.different,
+            first=self.first,
+            latency_ms=self.compiled.cost.latency_ms,
+            hop_ms=hop_ms,
+            drift=tuple(drift),
+        )
+
+
+def drift_of(
+    graph: Graph, program: Sequence[Sequence[Array]], kernels: Mapping[str, Sequence[Sequence[Array]]], yardstick: str
+) -> list[Drift]:
+    """Of every output; none where nobody ran all frames."""
+    if yardstick not in kernels:
+        return []
+    found = []
+    for k, name in enumerate(graph.frame_outputs):
+        theirs = np.stack(kernels[yardstick][k]).astype(np.float64)
+        apart = np.where(np.isfinite(theirs), np.stack(program[k]) - theirs, 0.0).reshape(len(theirs), -1)
+        unit = unit_of(graph, name, np.nan_to_num(theirs))
+        rms = np.sqrt(np.square(apart).mean(axis=1)) / unit if apart.size else np.zeros(len(theirs))
+        found.append(Drift(name, yardstick, tuple(rms.tolist())))
+    return found
