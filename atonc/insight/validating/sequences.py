@@ -8,7 +8,7 @@ outputs answer (`judging.py`) and `Drift` shows frame by frame.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 
 import numpy as np
@@ -20,6 +20,7 @@ from atonc.compiler.lower.semantics.run import run_mapped
 from atonc.compiler.ops import run_graph
 from atonc.compiler.verify.emulation import Emulation
 from atonc.insight.validating.judging import unit_of
+from atonc.insight.validating.references import EXACT, Edges, References, as_program, exact_values
 from atonc.machine.base.frozen import dataclass
 
 FRAMES = 20  # of a made sequence
@@ -140,6 +141,25 @@ class Chain:
             hop_ms=hop_ms,
             drift=tuple(drift),
         )
+
+
+def reference_outputs(
+    references: References, edges: Edges, samples: Sequence[Sample], starts: Collection[int]
+) -> list[list[Array]]:
+    """Real values of the yardstick's outputs; of a network with states along its own chain of frames."""
+    exact, found = CarriedStates(edges.source), list[list[Array]]()
+    for number, sample in enumerate(samples):
+        if not any(one.kept for one in edges.source.states):
+            found.append(references.outputs(edges, sample)[references.yardstick])
+            continue
+        if number in starts:
+            exact.reset()
+        given = {**sample, **exact.values}
+        values = exact_values(edges, given)
+        exact.take(values)
+        kernels = references.outputs(edges, sample, number not in starts)
+        found.append({EXACT: as_program(edges, values), **kernels}[references.yardstick])
+    return found
 
 
 def drift_of(

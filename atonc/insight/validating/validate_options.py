@@ -12,7 +12,7 @@ from atonc.machine.base.frozen import dataclass
 DATA = "inputs of the comparison"
 PLACE = "where the program runs"
 SAMPLES = 10
-BOARD_SAMPLES = 2  # a virtual processor takes its time
+BOARD_SAMPLES, BOARD_FRAMES = 2, 5  # a virtual processor takes its time
 # the one threshold of `validate` and of the summary of `generate`: classes and boxes hardly move above it, and correct
 # roundings of most networks stay above
 MIN_COSINE = 0.98
