@@ -15,7 +15,7 @@ from atonc.compiler.emit import runs
 from atonc.compiler.emit.c import names
 from atonc.compiler.emit.program import Program, ProgramStep
 from atonc.compiler.emit.runs import npu_runs
-from atonc.compiler.ir import Graph, Tensor
+from atonc.compiler.ir import Graph
 from atonc.compiler.place.types import Placed
 from atonc.compiler.plan.types import BufferKind, CpuPlan
 from atonc.machine.base.errors import InputError
@@ -93,14 +93,14 @@ def states(program: Program, graph: Graph) -> list[dict[str, Any]]:
         tensor, home = graph.tensors[one.name], program.placed[one.name]
         quant = {"scale": tensor.scale, "zero_point": tensor.zero_point} if tensor.quant is not None else {}
         place = {"address": one.address, "size_bytes": one.size_bytes, "pool": home.pool}
-        value = {"first": first_words(tensor, one.first), "shape": list(tensor.shape), "dtype": tensor.dtype}
+        value = {"first": first_words(tensor.dtype, one.first), "shape": list(tensor.shape), "dtype": tensor.dtype}
         found.append({"name": one.name, "output": one.output, **place, **value, **quant})
     return found
 
 
-def first_words(tensor: Tensor, first: bytes) -> str:
+def first_words(dtype: str, first: bytes) -> str:
     """The values that a state begins with."""
-    values = np.unique(np.frombuffer(first, np.uint8 if tensor.dtype == "bool" else tensor.dtype))
+    values = np.unique(np.frombuffer(first, np.uint8 if dtype == "bool" else dtype))
     return f"all {values[0]:g}" if values.size == 1 else f"{values.size} values, {values.min():g} to {values.max():g}"
 
 

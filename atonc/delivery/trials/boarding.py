@@ -13,6 +13,7 @@ from atonc.compiler.emit.c import memories
 from atonc.compiler.lower.sizes import item_bytes
 from atonc.delivery.firmware import image as firmware
 from atonc.delivery.firmware.image import ImageNetwork, Runtime
+from atonc.insight.validating.sequences import unreset
 from atonc.machine.base.build_folder import network_build, write_whole
 from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import dataclass
@@ -330,6 +331,7 @@ def compare_turns(
             compared, different = compared + found.size, different + wrong.size
             if wrong.size and not first:
                 first = f"sample {turn}, {what}, byte {wrong[0]}: {found[wrong[0]]} not {right[wrong[0]]}"
+                first += unreset(turn, kept.starts) if kept is not None and resets else ""
     return BoardValidation(
         runtime=label,
         samples=count,

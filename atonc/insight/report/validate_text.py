@@ -112,7 +112,8 @@ def verdict_of(found: Validation, min_cosine: float = MIN_COSINE) -> str:
 
 
 def _short(found: Validation, min_cosine: float) -> Iterator[doc.Block]:
-    yield f"{count(found.samples, 'sample')} on the emulator against {found.reference}"
+    what = "frame" if found.sequence is not None else "sample"
+    yield f"{count(found.samples, what)} on the emulator against {found.reference}"
     yield from map(doc.Note, found.notes)
     rows: list[Row] = []
     apart = False
@@ -135,6 +136,9 @@ def _short(found: Validation, min_cosine: float) -> Iterator[doc.Block]:
 def sequence_row(found: SequenceResult) -> doc.SummaryRow:
     of = f" of {found.sequences} sequences, reset before each" if found.sequences > 1 else " from first states"
     equal = f"{count(found.frames, 'frame')}{of}: {found.compared:,} bytes of layers, outputs and states equal"
+    if found.real and not found.different:
+        held = "layers within their limits (real numbers on the CPU), states as the frame before left them"
+        return doc.SummaryRow("sequence", f"{count(found.frames, 'frame')}{of}: {held}", doc.Mark.GOOD)
     if not found.different:
         return doc.SummaryRow("sequence", f"{equal} to the chain of the same codes", doc.Mark.GOOD)
     said = (

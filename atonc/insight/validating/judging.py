@@ -210,7 +210,8 @@ def checks(found: Validation, min_cosine: float = MIN_COSINE) -> Iterator[CheckR
             )
         yield CheckResult("layers", bad is None, said)
     if (one := found.sequence) is not None:
-        said = f"{count(one.frames, 'frame')}: every byte of {count(one.tensors, 'tensor')} equal with its states kept"
+        held = "within their limits" if one.real else "equal, byte for byte"
+        said = f"{count(one.frames, 'frame')} with states kept: {count(one.tensors, 'tensor')} {held}"
         if one.different:
             said = f"the program leaves the chain of its own layers in {one.first} ({one.different:,} bytes in all)"
         yield CheckResult("sequence", not one.different, said)

@@ -25,7 +25,7 @@ from atonc.compiler.frontends import limits
 from atonc.compiler.frontends.read import is_tflite
 from atonc.compiler.frontends.tflite_ops import shifts_overflow
 from atonc.compiler.inputs.inputs import in_order_of, real
-from atonc.compiler.ir import Array, Graph, Op, Tensor, layer_name
+from atonc.compiler.ir import Array, CarriedState, Graph, Op, Tensor, layer_name
 from atonc.compiler.ops import run_graph
 from atonc.compiler.ops.elementwise import DIVISION, zero_by_zero
 from atonc.compiler.ops.values import Arg
@@ -145,7 +145,7 @@ class References:
         ):
             self._wanted[kernels] = (*compiled.graph.frame_outputs, *(one.output for one in states))
             found = self.process.run(self.model, given, kernels, self._wanted[kernels])
-        self._states[kernels] = {one.input: found[one.output] for one in states if one.output in found}
+        self._states[kernels] = dict(_left(found, compiled.source, states))
         return as_program(compiled, found)
 
     def _one(self, compiled: Edges, sample: Sample, kernels: str) -> list[Array]:
@@ -188,6 +188,18 @@ def as_program(compiled: Edges, found: Mapping[str, Array]) -> list[Array]:
         as_real = value.astype(np.float64) if value.dtype.kind == "f" else real(tensor, value)
         outputs.append(np.ascontiguousarray(in_order_of(graph, name, as_real)).reshape(graph.tensors[name].shape))
     return outputs
+
+
+def _left(found: Mapping[str, Array], source: Graph, states: Sequence[CarriedState]) -> Iterator[tuple[str, Array]]:
+    """What a frame leaves for the next. Variables of TFLite are no outputs: its kernels keep them."""
+    in_order = [value.size for value in found.values()] == [source.tensors[name].elements for name in source.outputs]
+    for one in states:
+        if one.output in found:
+            yield one.input, found[one.output]
+        elif in_order:
+            yield one.input, list(found.values())[source.outputs.index(one.output)]
+        elif source.source != "tflite":
+            raise ToolError(f"the reference gives no state {one.output}", remedy="report the model")
 
 
 def _orders(found: Mapping[str, Array], graph: Graph) -> tuple[str, ...]:

@@ -2,8 +2,9 @@
 each with the states that its own frame before has left.
 
 Every layer output, every output and every state must be equal, byte for byte, in every frame: a difference of one code
-would be in all frames that follow. How far both drift from the model's own kernels is another question, which the
-outputs answer (`judging.py`) and `Drift` shows frame by frame.
+would be in all frames that follow. Where the CPU computes with real numbers, which exact arithmetic rounds otherwise,
+layers are compared within the limits of every validation instead. How far both drift from the model's own kernels is
+another question, which the outputs answer (`judging.py`) and `Drift` shows frame by frame.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from atonc.compiler.ir import Array, Graph
 from atonc.compiler.lower.semantics.run import run_mapped
 from atonc.compiler.ops import run_graph
 from atonc.compiler.verify.emulation import Emulation
+from atonc.compiler.verify.verify import Layers
 from atonc.insight.validating.judging import unit_of
 from atonc.insight.validating.references import EXACT, Edges, References, as_program, exact_values
 from atonc.machine.base.frozen import dataclass
@@ -56,6 +58,7 @@ class SequenceResult:
     compared: int  # bytes
     different: int
     first: str  # where the first of them is
+    real: int  # frames whose real numbers of the CPU were compared within their limits, and so all behind them
     latency_ms: float  # predicted
     hop_ms: float = 0.0  # from frame to frame, where the user says so
     drift: tuple[Drift, ...] = field(default=(), repr=False)
@@ -83,14 +86,18 @@ class CarriedStates:
         return found
 
 
+def _bytes(value: Array, like: Array) -> bytes:
+    return np.ascontiguousarray(value.astype(like.dtype)).tobytes()
+
+
 class Chain:
     """The program on the emulator, its states in its memory, beside what its layers mean, frame by frame."""
 
     def __init__(self, compiled: Compiled, emulation: Emulation, starts: Sequence[int]) -> None:
         """`starts`: the numbers of frames where sequences begin."""
         self.compiled, self.emulation, self.starts = compiled, emulation, frozenset(starts)
-        self.meant = CarriedStates(compiled.graph)
-        self.frames = self.compared = self.different = 0
+        self.states = CarriedStates(compiled.graph)
+        self.frames = self.compared = self.different = self.real = 0
         self.first = ""
         self.tensors: frozenset[str] = frozenset()
         self.last: dict[str, Array] = {}  # inputs of the last frame, with its states
@@ -101,30 +108,47 @@ class Chain:
         return self.frames in self.starts
 
     def frame(self, sample: Sample) -> dict[str, Array]:
-        """What the program makes of the next frame."""
+        """What the program makes of the next frame. Its states are those that the frame before was seen to leave, and
+        all that it left was equal: so it is the whole chain that is equal."""
         if self.begins:
             self.emulation.reset()
-            self.meant.reset()
-        given, graph, mapped = frame_inputs(self.compiled, sample), self.compiled.graph, self.compiled.mapped
-        self.last = {**given, **self.meant.values}
+            self.states.reset()
+        for name, value in self.states.values.items():
+            self._compare(f"{name} before it", self.emulation.load(name), value)
+        given = frame_inputs(self.compiled, sample)
+        self.last = {**given, **self.states.values}
         found = self.emulation.run(given, observe=True)
-        right = run_mapped(graph, mapped, self.last)
-        self.meant.take(right)
-        names = [name for name in found if name in right and graph.tensors[name].data is None]
-        for name in names:
-            self._compare(name, found[name], right[name])
-        self.tensors |= frozenset(names)
+        self._layers(found)
+        self.states.take(found)
         self.frames += 1
         return found
 
+    def _layers(self, found: Mapping[str, Array]) -> None:
+        graph = self.compiled.graph
+        right = run_mapped(graph, self.compiled.mapped, self.last)
+        names = [name for name in found if name in right and graph.tensors[name].data is None]
+        self.tensors |= frozenset(names)
+        real = (name for name in names if graph.tensors[name].is_float)
+        if any(_bytes(found[name], found[name]) != _bytes(right[name], found[name]) for name in real):
+            self.real += 1
+            bad = next((one for one in Layers.of(self.compiled).check(self.last, found) if one.bad), None)
+            if bad is not None:
+                self._differs(bad.tensor, 1, found[bad.tensor].size)
+            return
+        for name in names:
+            self._compare(name, found[name], right[name])
+
     def _compare(self, name: str, found: Array, right: Array) -> None:
-        one, other = (
-            np.ascontiguousarray(value.astype(found.dtype)).view(np.uint8).ravel() for value in (found, right)
-        )
-        wrong = int((one != other).sum())
-        self.compared, self.different = self.compared + one.size, self.different + wrong
-        if wrong and not self.first:
-            self.first = f"frame {self.frames}, {name!r}: {wrong} of {one.size} bytes"
+        one, other = (np.frombuffer(_bytes(value, found), np.uint8) for value in (found, right))
+        self.compared += one.size
+        if wrong := int((one != other).sum()):
+            self._differs(name, wrong, one.size)
+
+    def _differs(self, name: str, wrong: int, size: int) -> None:
+        self.different += wrong
+        if not self.first:
+            self.first = f"frame {self.frames}, {name!r}: {wrong} of {size} bytes"
+            self.first += unreset(self.frames, self.starts)
 
     def result(self, hop_ms: float, drift: Sequence[Drift] = ()) -> SequenceResult:
         kept = self.compiled.program.states
@@ -137,10 +161,16 @@ class Chain:
             compared=self.compared,
             different=self.different,
             first=self.first,
+            real=self.real,
             latency_ms=self.compiled.cost.latency_ms,
             hop_ms=hop_ms,
             drift=tuple(drift),
         )
+
+
+def unreset(number: int, starts: Collection[int]) -> str:
+    """What to look at first where the first frame of a later sequence differs."""
+    return "; a sequence begins there: its states were not reset (NAME_reset)" if number and number in starts else ""
 
 
 def reference_outputs(
