@@ -177,6 +177,7 @@ def network_data(network: NetworkView) -> dict[str, Any]:
             "st_cycles": network.st_cycles,
         },
         "tensors": [_tensor(one) for one in tensors.values()],
+        "states": [fields_of(one, "name", "address", "size_bytes", "pool", "first") for one in network.states],
         "inputs": [places[one.name] for one in network.inputs],
         "outputs": [places[one.name] for one in network.outputs],
         "verified": _verified(network.verified) if network.verified else None,
