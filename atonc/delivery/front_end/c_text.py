@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from atonc.compiler.emit.c.names import macro, suffix
+from atonc.compiler.emit.c.names import macro
 from atonc.delivery.front_end.micro import MicroTables, micro_tables
 from atonc.delivery.front_end.pipeline import Pipeline
-from atonc.delivery.front_end.tables import Array, Tables, tables
-from atonc.delivery.front_end.twin import STEPS, steps_of
+from atonc.delivery.front_end.tables import Array, tables
+from atonc.delivery.front_end.twin import steps_of
 from atonc.machine.base.about import __version__, package_folder
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.templates import render

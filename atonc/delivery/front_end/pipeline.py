@@ -184,7 +184,9 @@ def _is_number(value: Any) -> bool:
 
 _numbers: Check = (
     "a number, or a list of at most 4096",
-    lambda value: isinstance(value, tuple) and len(value) <= 4096 and all(_is_number(x) and abs(x) < 1e30 for x in value),
+    lambda value: (
+        isinstance(value, tuple) and len(value) <= 4096 and all(_is_number(x) and abs(x) < 1e30 for x in value)
+    ),
 )
 _flag: Check = ("true or false", lambda value: isinstance(value, bool))
 _first: Check = ('"centre" or a sample number', lambda value: value == "centre" or _whole(-4096, 1 << 20)[1](value))
@@ -293,7 +295,9 @@ def from_sections(data: Mapping[str, Any], source: Source) -> Pipeline:
     base = data.pop("based_on", None)
     if base is not None and base not in presets():
         raise InputError(
-            f"{str(base)[:40]!r} is no preset", where=source.where("based_on"), remedy=f"presets: {', '.join(presets())}"
+            f"{str(base)[:40]!r} is no preset",
+            where=source.where("based_on"),
+            remedy=f"presets: {', '.join(presets())}",
         )
     pipeline = Pipeline() if base is None else _preset(base)
     for name, value in data.items():

@@ -226,7 +226,9 @@ def as_samples(given: Any) -> Array:
     """16-bit samples of one channel; floats are 1.0 at 32768 and are rounded, as the microphone's samples were."""
     found = np.asarray(given)
     if found.ndim != 1:
-        raise InputError(f"samples of shape {found.shape}", where="front end", remedy="give one channel: an array of rank 1")
+        raise InputError(
+            f"samples of shape {found.shape}", where="front end", remedy="give one channel: an array of rank 1"
+        )
     if found.dtype == np.int16:
         return found
     if found.dtype.kind != "f" or not np.isfinite(found).all():

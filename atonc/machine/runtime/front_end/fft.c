@@ -62,6 +62,12 @@ static inline fe_complex fe_of_frame(const float *from)
   return x;
 }
 
+static inline void fe_in_turn(float *to, fe_complex x)
+{
+  fe_store_every_fourth(to, x.re);
+  fe_store_every_fourth(to + FE_IMAGINARY, x.im);
+}
+
 static void fe_first_pass(const float *from, float *to)
 {
   for (uint32_t p = 0; p < FE_QUARTER; p += 4) {
@@ -70,16 +76,17 @@ static void fe_first_pass(const float *from, float *to)
     fe_complex sum = fe_sum_of(a, c), rest = fe_less(a, c);
     fe_complex b = fe_of_frame(at + 2 * FE_QUARTER), d = fe_of_frame(at + 6 * FE_QUARTER);
     fe_complex sum2 = fe_sum_of(b, d), rest2 = fe_less(b, d);
-    fe_complex y0 = fe_sum_of(sum, sum2);
-    fe_complex y1 = fe_times(fe_less_turned(rest, rest2), fe_load(FE_TWIDDLE(0) + p), fe_load(FE_TWIDDLE(1) + p));
+    fe_in_turn(to + 4 * p, fe_sum_of(sum, sum2));
     fe_complex y2 = fe_times(fe_less(sum, sum2), fe_load(FE_TWIDDLE(2) + p), fe_load(FE_TWIDDLE(3) + p));
+    fe_in_turn(to + 4 * p + 2, y2);
+    fe_complex y1 = fe_times(fe_less_turned(rest, rest2), fe_load(FE_TWIDDLE(0) + p), fe_load(FE_TWIDDLE(1) + p));
+    fe_in_turn(to + 4 * p + 1, y1);
     fe_complex y3 = fe_times(fe_and_turned(rest, rest2), fe_load(FE_TWIDDLE(4) + p), fe_load(FE_TWIDDLE(5) + p));
-    fe_store_in_turn(to + 4 * p, y0.re, y1.re, y2.re, y3.re);
-    fe_store_in_turn(to + 4 * p + FE_IMAGINARY, y0.im, y1.im, y2.im, y3.im);
+    fe_in_turn(to + 4 * p + 3, y3);
   }
 }
 
-static void fe_middle_pass(const float *from, float *to, uint32_t stride)
+FE_INLINE void fe_middle_pass(const float *from, float *to, uint32_t stride)
 {
   for (uint32_t p = 0; p < FE_QUARTER; p += stride) {
     const float re1 = FE_TWIDDLE(0)[p], im1 = FE_TWIDDLE(1)[p], re2 = FE_TWIDDLE(2)[p], im2 = FE_TWIDDLE(3)[p];
@@ -125,11 +132,21 @@ static void fe_last_pass(const float *from, float *to)
 static void fe_fft(float *from, float *to)
 {
   fe_first_pass(from, to);
-  for (uint32_t stride = 4; stride < FE_LAST_STRIDE; stride *= 4) {
-    float *other = from;
-    from = to;
-    to = other;
-    fe_middle_pass(from, to, stride);
-  }
+#if FE_LAST_STRIDE > 4
+  fe_middle_pass(to, from, 4); /* one vector for each factor: known to the compiler, it needs no loop */
+#endif
+#if FE_LAST_STRIDE > 16
+  fe_middle_pass(from, to, 16);
+#endif
+#if FE_LAST_STRIDE > 64
+  fe_middle_pass(to, from, 64);
+#endif
+#if FE_LAST_STRIDE > 256
+  fe_middle_pass(from, to, 256);
+#endif
+#if FE_LAST_STRIDE == 16 || FE_LAST_STRIDE == 256
+  fe_last_pass(from, to);
+#else
   fe_last_pass(to, from);
+#endif
 }

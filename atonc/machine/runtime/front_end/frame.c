@@ -3,9 +3,7 @@ static void fe_frame(int16_t *kept, float *to)
 {
   const int16_t *from = kept + 1;
 #if FE_REMOVE_MEAN
-  int32_t total = 0;
-  for (uint32_t i = 0; i < FE_LENGTH; i++) total += from[i];
-  const float mean = (float)total / (float)FE_LENGTH;
+  const float mean = (float)fe_total(from, FE_LENGTH) / (float)FE_LENGTH;
 #endif
 #if FE_EMPHASIS_OF_FRAME
   kept[0] = kept[1];

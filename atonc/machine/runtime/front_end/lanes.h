@@ -13,6 +13,12 @@
 #error "a front end needs IEEE arithmetic: compile this file without -ffast-math"
 #endif
 
+#ifdef __GNUC__
+#define FE_INLINE static inline __attribute__((always_inline))
+#else
+#define FE_INLINE static inline
+#endif
+
 #if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2) && !defined(ATONC_NO_VECTORS)
 #include <arm_mve.h>
 #define FE_VECTORS 1
@@ -37,10 +43,9 @@ static inline fe_pair fe_load_apart(const float *at)
   return pair;
 }
 
-static inline void fe_store_in_turn(float *at, fe_four a, fe_four b, fe_four c, fe_four d)
+static inline void fe_store_every_fourth(float *at, fe_four x)
 {
-  float32x4x4_t all = {{a, b, c, d}};
-  vst4q_f32(at, all);
+  vstrwq_scatter_shifted_offset_f32(at, vidupq_n_u32(0, 4), x);
 }
 
 static inline fe_four fe_load_back(const float *at)
@@ -55,7 +60,27 @@ static inline void fe_store_back(float *at, fe_four x)
 
 static inline float fe_sum(fe_four x)
 {
+#ifdef __GNUC__ /* its lanes are registers of the scalar unit: compilers move them through others */
+  register fe_four lanes __asm("q0") = x;
+  __asm("vadd.f32 s0, s0, s1\n\tvadd.f32 s2, s2, s3\n\tvadd.f32 s0, s0, s2" : "+w"(lanes));
+  return vgetq_lane_f32(lanes, 0);
+#else
   return (vgetq_lane_f32(x, 0) + vgetq_lane_f32(x, 1)) + (vgetq_lane_f32(x, 2) + vgetq_lane_f32(x, 3));
+#endif
+}
+
+static inline int32_t fe_total(const int16_t *from, uint32_t count)
+{
+  int32_t total = 0;
+  for (; count >= 8; count -= 8, from += 8) total = vaddvaq_s16(total, vld1q_s16(from));
+  return vaddvaq_s16(total, vldrhq_z_s16(from, vctp16q(count)));
+}
+
+/* To the same place or before it. */
+static inline void fe_move(int16_t *to, const int16_t *from, uint32_t count)
+{
+  for (; count >= 8; count -= 8, to += 8, from += 8) vst1q_s16(to, vld1q_s16(from));
+  vstrhq_p_s16(to, vldrhq_z_s16(from, vctp16q(count)), vctp16q(count));
 }
 
 /* x = 2^power * rest, rest from sqrt(1/2) to sqrt(2). */
@@ -68,7 +93,9 @@ static inline fe_pair fe_apart(fe_four x)
 
 static inline void fe_put_s8(int8_t *at, fe_four x, int32_t zero, uint32_t count)
 {
-  vstrbq_p_s32(at, vaddq_n_s32(vcvtq_s32_f32(x), zero), vctp32q(count));
+  int32x4_t codes = vaddq_n_s32(vcvtq_s32_f32(x), zero);
+  if (count < 4) vstrbq_p_s32(at, codes, vctp32q(count));
+  else vstrbq_s32(at, codes);
 }
 
 static inline void fe_put_u8(uint8_t *at, fe_four x, int32_t zero, uint32_t count)
@@ -78,7 +105,9 @@ static inline void fe_put_u8(uint8_t *at, fe_four x, int32_t zero, uint32_t coun
 
 static inline void fe_put_s16(int16_t *at, fe_four x, int32_t zero, uint32_t count)
 {
-  vstrhq_p_s32(at, vaddq_n_s32(vcvtq_s32_f32(x), zero), vctp32q(count));
+  int32x4_t codes = vaddq_n_s32(vcvtq_s32_f32(x), zero);
+  if (count < 4) vstrhq_p_s32(at, codes, vctp32q(count));
+  else vstrhq_s32(at, codes);
 }
 
 static inline void fe_put_f32(float *at, fe_four x, int32_t zero, uint32_t count)
@@ -137,9 +166,9 @@ static inline fe_pair fe_load_apart(const float *at)
   return pair;
 }
 
-static inline void fe_store_in_turn(float *at, fe_four a, fe_four b, fe_four c, fe_four d)
+static inline void fe_store_every_fourth(float *at, fe_four x)
 {
-  FE_EACH at[4 * k] = a.lane[k], at[4 * k + 1] = b.lane[k], at[4 * k + 2] = c.lane[k], at[4 * k + 3] = d.lane[k];
+  FE_EACH at[4 * k] = x.lane[k];
 }
 
 static inline fe_four fe_load_back(const float *at)
@@ -175,6 +204,18 @@ static inline fe_pair fe_apart(fe_four x)
     pair.odd.lane[k] = one.real;
   }
   return pair;
+}
+
+static inline void fe_move(int16_t *to, const int16_t *from, uint32_t count)
+{
+  memmove(to, from, count * sizeof *to);
+}
+
+static inline int32_t fe_total(const int16_t *from, uint32_t count)
+{
+  int32_t total = 0;
+  for (uint32_t k = 0; k < count; k++) total += from[k];
+  return total;
 }
 
 #define FE_PUTS(name, type) \

@@ -21,7 +21,7 @@ uint32_t FE_NAME(push)(fe_state *state, const int16_t *samples, uint32_t count, 
       state->kept[0] = samples[taken - 1];
     } else {
       taken = FE_LENGTH - state->have < count ? FE_LENGTH - state->have : count;
-      memcpy(state->kept + 1 + state->have, samples, taken * sizeof *samples);
+      fe_move(state->kept + 1 + state->have, samples, taken);
       state->have += taken;
     }
     samples += taken;
@@ -40,7 +40,7 @@ uint32_t FE_NAME(push)(fe_state *state, const int16_t *samples, uint32_t count, 
 #endif
     frames++;
 #if FE_HOP < FE_LENGTH
-    memmove(state->kept + 1, state->kept + 1 + FE_HOP, (FE_LENGTH - FE_HOP) * sizeof *samples);
+    fe_move(state->kept + 1, state->kept + 1 + FE_HOP, FE_LENGTH - FE_HOP);
     state->have = FE_LENGTH - FE_HOP;
 #else
     state->have = 0;
