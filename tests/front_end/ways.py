@@ -20,7 +20,7 @@ from atonc.delivery.front_end.pipeline import Pipeline
 from atonc.delivery.front_end.twin import FrontEnd
 
 Array = NDArray[Any]
-FLAGS = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-Wshadow", "-pedantic")
+FLAGS = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-Wshadow", "-pedantic")
 PIECE = 4096  # samples that the board gets at once
 MAIN = f"""
 #include <stdint.h>

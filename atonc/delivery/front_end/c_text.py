@@ -1,4 +1,4 @@
-"""`NAME_front_end.c` and `.h`: the pieces of `machine/runtime/front_end` that the declared steps need, with their numbers."""
+"""`NAME_front_end.c` and `.h`: the pieces of `machine/runtime/front_end` that the steps need, with their numbers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ class Window:
     frames_inside: bool = False
 
 
-def files(p: Pipeline, name: str, window: Window = Window()) -> dict[str, bytes]:
+ONE = Window()
+
+
+def files(p: Pipeline, name: str, window: Window = ONE) -> dict[str, bytes]:
     """File name -> contents."""
     words: dict[str, Any] = {
         "name": name, "prefix": macro(name), "sense": _sense(p), "tool": f"atonc {__version__}",
@@ -141,6 +144,8 @@ def _numbers(p: Pipeline, window: Window) -> Iterator[tuple[str, str]]:
             ("FE_LAST_STRIDE", str(last_stride(half))),
             ("FE_LAST_OF_TWO", str(int(half // last_stride(half) == 2))),
             ("fe_factor", literal(t.factor)),
+            ("FE_HAS_GUARD", str(int(p.log.guard > 0))),
+            ("FE_HAS_FLOOR", str(int(p.log.floor > 0))),
             ("fe_guard", literal(t.guard)),
             ("fe_floor", literal(t.floor)),
             ("fe_log_factor", literal(t.log_factor)),

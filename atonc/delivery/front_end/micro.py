@@ -1,4 +1,4 @@
-"""TFLM's micro_frontend in integers: window, fixed-point transform, filter bank, noise reduction, gain control, logarithm.
+"""TFLM's micro_frontend in integers: window, fixed-point transform, filter bank, noise, gain control, logarithm.
 Every integer is the one that the library computes; `pymicro-features` wraps it and the tests compare."""
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ def _filters(p: Pipeline, n_fft: int) -> tuple[Array, Array, Array, Array]:
         widths.append(at - first)
         first = at
     quantised = [np.floor(np.array(one) * (1 << _FILTER_BITS) + 0.5) for one in (weights, [1.0 - w for w in weights])]
-    return (*(np.array(one, np.uint16) for one in (starts, widths)), *(one.astype(np.int16) for one in quantised))
+    first_bins, counts = (np.array(one, np.uint16) for one in (starts, widths))
+    return first_bins, counts, quantised[0].astype(np.int16), quantised[1].astype(np.int16)
 
 
 def _gains(p: Pipeline, correction: int) -> Array:

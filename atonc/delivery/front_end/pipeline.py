@@ -359,7 +359,7 @@ def _agreements(p: Pipeline) -> list[tuple[str, bool, str, str]]:
     said = f"a window of {length} samples is longer than a transform of {n_fft}"
     sizes = (0, 1, p.features)
     return [
-        ("spectrum.n_fft", length <= n_fft, said, f"n_fft = {next((n for n in FFT_SIZES if n >= length), 4096)}"),
+        ("spectrum.n_fft", length <= n_fft or p.tflm.enabled, said, f"n_fft = {next((n for n in FFT_SIZES if n >= length), 4096)}"),
         ("frame.first", -length < p.first, "the first window lies before the signal", "begin it later"),
         ("mel.fmin", p.mel.fmin < p.fmax, f"fmin {p.mel.fmin:g} Hz is not below fmax {p.fmax:g} Hz", "lower fmin"),
         ("mel.fmax", p.fmax <= p.rate / 2, f"fmax {p.fmax:g} Hz is above half the rate", f"fmax = {p.rate / 2:g}"),
@@ -367,11 +367,12 @@ def _agreements(p: Pipeline) -> list[tuple[str, bool, str, str]]:
         ("log.guard", log_needs or p.tflm.enabled, "log(0): neither a guard nor a floor", "guard = 5.96e-8, or floor"),
         (
             *("log.of", p.log.of != "none" or p.tflm.enabled or p.codes.type != "float32"),
-            *("floats without a logarithm are not offered: the smallest differ between cores", "choose a log, or codes"),
+            *("floats without a logarithm are not offered: the smallest differ between cores", "name a log"),
         ),
-        ("normalise.mean", len(norm.mean) in sizes, f"{len(norm.mean)} for {p.features} features", "one, or one for each"),
-        ("normalise.deviation", len(norm.deviation) in sizes, f"{len(norm.deviation)} for {p.features} features",
-         "one, or one for each"),
+        *(
+            (f"normalise.{key}", len(given) in sizes, f"{len(given)} for {p.features} features", "one, or one for each")
+            for key, given in (("mean", norm.mean), ("deviation", norm.deviation))
+        ),
         ("normalise.deviation", all(x > 1e-20 for x in norm.deviation), "not above zero", "leave that feature at 1"),
         ("codes.zero_point", least <= p.codes.zero_point <= most, f"is outside {p.codes.type}", f"{least} to {most}"),
         (

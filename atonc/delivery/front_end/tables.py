@@ -1,4 +1,4 @@
-"""The numbers of a front end: windows, twiddle factors, mel weights, cosines. Made in double precision and rounded once;
+"""The numbers of a front end: windows, twiddle factors, mel weights, cosines. Made in double precision, rounded once;
 the C file holds them digit by digit, the twin computes with the same ones."""
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def to_hertz(mel: Array, scale: str) -> Array:
 def mel_weights(p: Pipeline) -> Array:
     """mels x bins."""
     ends = to_mel(np.array([p.mel.fmin, p.fmax]), p.mel.scale)
-    corners, bins = np.linspace(*ends, p.mel.count + 2), np.arange(p.bins) * p.rate / p.spectrum.n_fft
+    corners, bins = np.linspace(ends[0], ends[1], p.mel.count + 2), np.arange(p.bins) * p.rate / p.spectrum.n_fft
     hertz = to_hertz(corners, p.mel.scale)
     if p.mel.triangles == "mel":
         places, bins = corners, to_mel(bins, p.mel.scale)

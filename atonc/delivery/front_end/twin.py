@@ -56,9 +56,9 @@ def fft(p: Pipeline, t: Tables, x: Array) -> Array:
     half = p.spectrum.n_fft // 2
     re, im, stride = x[0::2], x[1::2], 1
     while half // stride > 4:
-        shape = (4, half // stride // 4, stride, -1)
+        quarters = (4, half // stride // 4, stride, -1)
         factors = [row[::stride, None, None] for row in t.twiddles]
-        parts = _four(*(part.reshape(shape) for part in (re, im)))
+        parts = _four(*(part.reshape(quarters) for part in (re, im)))
         turned = [parts[0], *(_times(one, *factors[2 * k : 2 * k + 2]) for k, one in enumerate(parts[1:]))]
         re, im = (np.stack([one[k] for one in turned], 1).reshape(half, -1) for k in (0, 1))
         stride *= 4

@@ -7,7 +7,14 @@ static inline fe_four fe_horner(fe_four y, fe_four f, float factor)
 static void fe_log(float *values)
 {
   for (uint32_t m = 0; m < FE_VALUES; m += 4) {
-    fe_pair parts = fe_apart(fe_larger(fe_add_n(fe_load(values + m), fe_guard), fe_all(fe_floor)));
+    fe_four x = fe_load(values + m);
+#if FE_HAS_GUARD
+    x = fe_add_n(x, fe_guard);
+#endif
+#if FE_HAS_FLOOR
+    x = fe_larger(x, fe_all(fe_floor));
+#endif
+    fe_pair parts = fe_apart(x);
     fe_four f = fe_add_n(parts.odd, -1.0f), square = fe_mul(f, f);
     fe_four y = fe_horner(fe_all(7.0376836292e-2f), f, -1.1514610310e-1f);
     y = fe_horner(fe_horner(y, f, 1.1676998740e-1f), f, -1.2420140846e-1f);

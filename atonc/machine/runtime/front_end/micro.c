@@ -34,10 +34,13 @@ static inline fe_point fe_minus(fe_point x, fe_point y)
 
 static inline uint32_t fe_bit_length(uint32_t x)
 {
+#ifdef __GNUC__
+  return x ? 32u - (uint32_t)__builtin_clz(x) : 0;
+#else
   uint32_t bits = 0;
-  while (x >> bits && ++bits < 32) {
-  }
+  while (bits < 32 && x >> bits) bits++;
   return bits;
+#endif
 }
 
 static void fe_stage_of_four(fe_point *values, uint32_t length)
@@ -103,9 +106,9 @@ static void fe_spectrum(fe_point *values, uint32_t *energy)
 static uint32_t fe_root(uint64_t x)
 {
   const uint32_t most = x >> 32 ? 0xFFFFFFFFu : 0xFFFFu;
-  uint64_t bit = (uint64_t)1 << 62, root = 0;
-  while (bit > x) bit >>= 2;
-  for (; bit; bit >>= 2) {
+  const uint32_t bits = x >> 32 ? 32 + fe_bit_length((uint32_t)(x >> 32)) : fe_bit_length((uint32_t)x);
+  uint64_t root = 0;
+  for (uint64_t bit = bits ? (uint64_t)1 << ((bits - 1) & ~1u) : 0; bit; bit >>= 2) {
     if (x >= root + bit) {
       x -= root + bit;
       root = (root >> 1) + bit;
