@@ -316,14 +316,17 @@ class Compilation:
         stai: bool = False,
         shared_kernels: bool = False,
         selftest: bool = False,
+        front_end: str | PathLike[str] = "",
     ) -> list[Path]:
         """The files of `atonc generate`, all together or none."""
+        from atonc.delivery.front_end.fitting import with_front_end
         from atonc.delivery.generate import generating, preflight
         from atonc.delivery.generate.selftest import with_selftest
 
         preflight.check_folder(Path(folder))
         files = dict(generating.files_of(self.view, hex, stai, shared_kernels))
         files = with_selftest(self.view, files) if selftest else files
+        files = with_front_end(self.view, files, Path(front_end)) if front_end else files
         return [Path(file) for file in generating.write_build(self.view, Path(folder), files).files]
 
     def report(self, path: str | PathLike[str]) -> Path:

@@ -59,6 +59,10 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
         from atonc.delivery.layouts import every as layouts
 
         layout = layouts.find_layout(options.layout)
+    if options.front_end and folder is not None:
+        from atonc.delivery.front_end import fitting
+
+        fitting.load(options.front_end)  # a mistake in it is said before the network is compiled
     if (options.relocatable is not None or (layout is not None and layout.image is not None)) and folder is not None:
         preflight.check_compiler()
     from atonc.compiler.compile.reproduce import MODEL_HASH
@@ -90,6 +94,8 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
         view = generating.write_reports(view, options.output)
     write_pictures(lambda: network_view(view), options)
     document = compile_text.document(view, gates, options.verbose, _advice(view, limits, options))
+    if options.front_end and folder is not None:
+        document = fitting.document_with(fitting.fitted(view, options.front_end), document)
     if options.st:
         document = replace(document, sections=options.st.sections(view), summary=())
     return CommandReply(
@@ -135,6 +141,10 @@ def write(view: CompileView, folder: Path, options: argparse.Namespace, trees: T
         from atonc.delivery.generate.selftest import with_selftest
 
         files = with_selftest(view, files)
+    if options.front_end:
+        from atonc.delivery.front_end.fitting import with_front_end
+
+        files = with_front_end(view, files, options.front_end)
     if options.relocatable is not None:
         asked = relocating.words(options.relocatable)
         files = {**files, **relocating.image_files(files, view.name, asked, "" if options.st else runtime)}
@@ -190,7 +200,7 @@ COMMANDS = (
         _analyze,
         (
             *_options(AnalyzeOptions),
-            defaults(hex=False, stai=False, shared_kernels=False, runtime="", layout="", selftest=False),
+            defaults(hex=False, stai=False, shared_kernels=False, runtime="", layout="", selftest=False, front_end=""),
         ),
         (
             "atonc analyze model.tflite  # where every operator runs, memory, latency",
