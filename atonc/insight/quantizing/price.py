@@ -11,9 +11,11 @@ from atonc.compiler.compile.pipeline import Compiled, compile_graph, memories
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.inputs.inputs import as_input
 from atonc.compiler.ir import Array
+from atonc.compiler.passes.states import declare_states
 from atonc.compiler.request.options import Options
 from atonc.insight.evaluating.engine import Engine
 from atonc.insight.explain.ours import own_steps
+from atonc.insight.quantizing.graph import NO_STATES
 from atonc.insight.quantizing.judge import Signal
 from atonc.insight.quantizing.samples import Feed
 from atonc.insight.quantizing.types import QuantizedCandidate, QuantizeOptions
@@ -39,18 +41,22 @@ def require_board(board: str) -> None:
     memories(Options(board=board))
 
 
-def price(model: Any, board: str = "stm32n6570-dk") -> QuantizationPrice:
+def price(
+    model: Any, board: str = "stm32n6570-dk", states: Mapping[str, str] = NO_STATES
+) -> QuantizationPrice:
     """Predicted, as `atonc analyze` does; a model that cannot be compiled has a reason instead."""
     try:
-        return price_of(compiled_model(model, board))
+        return price_of(compiled_model(model, board, states))
     except AtoncError as error:
         return QuantizationPrice(None, None, error.one_line)
 
 
-def compiled_model(model: Any, board: str) -> Compiled:
+def compiled_model(model: Any, board: str, states: Mapping[str, str] = NO_STATES) -> Compiled:
+    """`states`: input -> output that the program keeps."""
     progress.stage("compiling")
     data = model if isinstance(model, bytes) else model.SerializeToString()
-    return compile_graph(read_onnx(data, "quantised"), Options(verify=False, allow_float=True, board=board))
+    graph = declare_states(read_onnx(data, "quantised"), [f"{output}={given}" for given, output in states.items()])
+    return compile_graph(graph, Options(verify=False, allow_float=True, board=board))
 
 
 def price_of(compiled: Compiled) -> QuantizationPrice:

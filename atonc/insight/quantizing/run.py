@@ -16,9 +16,11 @@ from atonc.insight.quantizing.loading import raised, read, require_fixed_outputs
 from atonc.insight.quantizing.mend import Mended, MendOptions, equalise
 from atonc.insight.quantizing.narrow import Narrowed, PrecisionSearch, tensors_of
 from atonc.insight.quantizing.observe import first_norm, require_trained_range, still_outputs, threads
-from atonc.insight.quantizing.price import QuantizationPrice, allowed, candidate_of, choose, price, require_board
+from atonc.insight.quantizing.price import QuantizationPrice, allowed, candidate_of, choose, require_board
+from atonc.insight.quantizing.recurrent import write_out
 from atonc.insight.quantizing.samples import Feed, Samples, read_samples
 from atonc.insight.quantizing.scales import Tuning, WidthPlan, assign
+from atonc.insight.quantizing.states import declared, read_frames, unpack
 from atonc.insight.quantizing.types import EIGHT_BITS, Quantised, QuantizationStep, QuantizedCandidate, QuantizeOptions
 from atonc.insight.quantizing.weights import SPREADS, spread_of
 from atonc.insight.quantizing.widen import Widened, WidthSearch
@@ -52,18 +54,32 @@ def quantize(model: Path, data: Path, settings: QuantizeOptions | None = None) -
         exported = read(model, settings.fixed_shapes, settings.cut_outputs)
         norm = first_norm(exported)
         float_model = tidy(exported, model.name)
+        float_model, carried, notes = _prepared(float_model, settings, model.name)
         if settings.precision != EIGHT_BITS or settings.wide:
             float_model = raised(float_model, model.name)
         graph = FloatGraph(own_constants(float_model, WEIGHTED))
         require_fixed_outputs(graph, exported, model.name)
-        samples = read_samples(data, {name: graph.shapes[name] for name in graph.inputs}, settings)
+        if carried:
+            samples = read_frames(data, graph, carried, settings)
+        else:
+            samples = read_samples(data, {name: graph.shapes[name] for name in graph.inputs}, settings)
         require_trained_range(norm, samples.feeds, str(data))
+        samples = replace(samples, notes=(*samples.notes, *notes))
         return quantize_graph(graph, samples, settings, model.name)
+
+
+def _prepared(model: Any, settings: QuantizeOptions, name: str) -> tuple[Any, dict[str, str], list[str]]:
+    """States that are packed are taken apart, and cells written out: states by input, and notes."""
+    before, carried = model, dict[str, str]()
+    if settings.state:
+        model, carried = unpack(model, declared(FloatGraph(model), settings.state))
+    model, notes = write_out(model)
+    return (model if model is before else tidy(model, name)), carried, notes
 
 
 def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOptions, name: str) -> Quantised:
     learn, held = samples.split()
-    work = QuantizationWork(graph, settings, learn, QuantizationJudge.of(graph, held))
+    work = QuantizationWork(graph, settings, learn, QuantizationJudge.of(graph, held, samples.carried))
     work.mend()
     tried = work.tune()
     front = choose([one.candidate for one in tried], settings)
@@ -203,7 +219,7 @@ class QuantizationWork(Workbench):
         if tuning.spread == current.tuning.spread or not self._changes(current.tuning, tuning):
             return tuning
         with progress.part(tuning.name):
-            found = price(self.model(tuning, self.mended(tuning, NOTHING)), self.settings.board).by_layer
+            found = self.priced(self.model(tuning, self.mended(tuning, NOTHING))).by_layer
         faster = {name for name, cycles in found.items() if cycles < current.cost.by_layer.get(name, 0)}
         return replace(tuning, layers=frozenset(faster & self.layers.keys()))
 
@@ -224,7 +240,7 @@ class QuantizationWork(Workbench):
             anew = tuning.spread < np.inf or tuning.zeros or tuning.whole
             layers = self.mended(tuning, self.walked) if anew else self.layers
             model = self.model(tuning, layers)
-            cost = price(model, self.settings.board)
+            cost = self.priced(model)
             found = self._as_tried(tuning, layers, self.judge.signal(model), model, cost)
             return replace(found, candidate=replace(found.candidate, sound=self._sound(found.signal)))
 
@@ -255,7 +271,7 @@ class QuantizationWork(Workbench):
         """What was chosen of it, with its price."""
         one = found.chosen
         model = self.model(one.tuning, one.layers)
-        made = self._as_tried(one.tuning, one.layers, one.signal, model, price(model, self.settings.board))
+        made = self._as_tried(one.tuning, one.layers, one.signal, model, self.priced(model))
         return replace(made, candidate=replace(made.candidate, chosen=True))
 
     def widen(self, starts: Sequence[TriedModel]) -> Widened:
@@ -288,7 +304,7 @@ class QuantizationWork(Workbench):
         layers = self.mended(tried.tuning, walked)
         model = self.model(tried.tuning, layers)
         old = tried.candidate
-        found = candidate_of(old.name, self.judge.signal(model), price(model, self.settings.board))
+        found = candidate_of(old.name, self.judge.signal(model), self.priced(model))
         fast = old.milliseconds is None or found.time_ms / old.milliseconds <= SLOWER
         better = found.snr_db >= old.snr_db and fast
         self.steps.append(QuantizationStep("learnt from all samples", found.snr_db, None, better))
