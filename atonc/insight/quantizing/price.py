@@ -17,7 +17,7 @@ from atonc.insight.evaluating.engine import Engine
 from atonc.insight.explain.ours import own_steps
 from atonc.insight.quantizing.graph import NO_STATES
 from atonc.insight.quantizing.judge import Signal
-from atonc.insight.quantizing.samples import Feed
+from atonc.insight.quantizing.samples import STATELESS, Carried, Feed
 from atonc.insight.quantizing.types import QuantizedCandidate, QuantizeOptions
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError
@@ -81,16 +81,21 @@ def price_of(compiled: Compiled) -> QuantizationPrice:
 AT_ONCE = 4  # samples that are held in memory
 
 
-def chip_outputs(compiled: Compiled, feeds: Sequence[Feed]) -> list[list[Array]]:
-    """Real values of the outputs, sample by sample, in the shapes of the model."""
+def chip_outputs(compiled: Compiled, feeds: Sequence[Feed], carried: Carried = STATELESS) -> list[list[Array]]:
+    """Real values of the outputs, sample by sample, in the shapes of the model; `carried`: states of a model that was
+    compiled without them."""
     engine, found = Engine(compiled), list[list[Array]]()
     inputs = {name: compiled.source.tensors[name] for name in compiled.source.inputs}
-    for start in range(0, len(feeds), AT_ONCE):
+    places = {given: compiled.source.outputs.index(output) for given, output in carried.states.items()}
+    together, before = 1 if places else AT_ONCE, dict[str, Array]()
+    for start in range(0, len(feeds), together):
         progress.stage("judging in the chip's arithmetic", start, len(feeds))
+        some = [carried.fed(k, feeds[k], before) for k in range(start, min(start + together, len(feeds)))]
         found += engine.outputs([
             {name: feed[name] if t.quant is None else as_input(t, feed[name]) for name, t in inputs.items()}
-            for feed in feeds[start : start + AT_ONCE]
+            for feed in some
         ])  # fmt: skip
+        before = {given: found[-1][place] for given, place in places.items()}
     return found
 
 

@@ -85,6 +85,28 @@ def _written_out(
                                                               strict=True)))  # fmt: skip
 
 
+def own_sums(model: Any) -> Any:
+    """A sum that a Tanh reads beside others is computed twice: a cell grows without bound where its Tanh is long
+    saturated, so that both readers want a scale of their own."""
+    from onnx import shape_inference
+
+    graph = model.graph
+    outputs, nodes = {value.name for value in graph.output}, list(graph.node)
+    readers = {name: [node for node in nodes if name in node.input] for node in nodes for name in node.output}
+    for node in [node for node in nodes if node.op_type == "Add"]:
+        (name,) = node.output
+        gates = [reader for reader in readers[name] if reader.op_type == "Tanh"]
+        if not gates or (len(gates) == len(readers[name]) and name not in outputs):
+            continue
+        again = type(node)()
+        again.CopyFrom(node)
+        again.name, again.output[0] = f"{node.name}/gate", f"{name}/gate"
+        for gate in gates:
+            gate.input[0] = again.output[0]
+        graph.node.insert(list(graph.node).index(node), again)
+    return shape_inference.infer_shapes(model)
+
+
 class _Nodes:
     """Operators of the compiler as ONNX nodes; their tensors are named after the cell."""
 

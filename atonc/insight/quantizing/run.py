@@ -17,7 +17,7 @@ from atonc.insight.quantizing.mend import Mended, MendOptions, equalise
 from atonc.insight.quantizing.narrow import Narrowed, PrecisionSearch, tensors_of
 from atonc.insight.quantizing.observe import first_norm, require_trained_range, still_outputs, threads
 from atonc.insight.quantizing.price import QuantizationPrice, allowed, candidate_of, choose, require_board
-from atonc.insight.quantizing.recurrent import write_out
+from atonc.insight.quantizing.recurrent import own_sums, write_out
 from atonc.insight.quantizing.samples import Feed, Samples, read_samples
 from atonc.insight.quantizing.scales import Tuning, WidthPlan, assign
 from atonc.insight.quantizing.states import declared, read_frames, unpack
@@ -74,7 +74,7 @@ def _prepared(model: Any, settings: QuantizeOptions, name: str) -> tuple[Any, di
     if settings.state:
         model, carried = unpack(model, declared(FloatGraph(model), settings.state))
     model, notes = write_out(model)
-    return (model if model is before else tidy(model, name)), carried, notes
+    return (model if model is before else own_sums(tidy(model, name))), carried, notes
 
 
 def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOptions, name: str) -> Quantised:

@@ -223,7 +223,24 @@ def _range(graph: FloatGraph, name: str, seen: Seen, method: str, tuning: Tuning
     fixed = FULL.get(producer.op_type)
     if fixed is not None and max(abs(seen.low), abs(seen.high)) > USED * fixed[1]:
         return fixed
-    return choose(seen, method, tuning.zeros)
+    low, high = choose(seen, method, tuning.zeros)
+    reach = _reach(graph, name)
+    return max(low, -reach), min(high, reach)
+
+
+# beyond, the result changes by less than half of a step of its own codes
+REACHES = {"Sigmoid": 8.0, "Tanh": 4.0}
+
+
+def _reach(graph: FloatGraph, name: str) -> float:
+    """How large values may be that all readers tell apart: gates of cells saturate. Their results are no outputs."""
+    found = 0.0
+    for node in graph.readers[name]:
+        if is_move(node):
+            found = max(found, *(_reach(graph, output) for output in node.output if output))
+        else:
+            found = max(found, REACHES.get(node.op_type, inf) if graph.readers[node.output[0]] else inf)
+    return inf if name in graph.outputs or not graph.readers[name] else found
 
 
 def input_range(seen: Seen) -> tuple[float, float]:
