@@ -8,7 +8,7 @@ joined and reshaped on the way: its parts keep scales of their own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -169,10 +169,16 @@ class QuantizationJudge:
 
     @staticmethod
     def of(graph: FloatGraph, feeds: Sequence[Feed], carried: Carried = STATELESS) -> QuantizationJudge:
-        names = judged(graph)
+        states = frozenset(carried.states.values())  # what is wrong with them shows in the frames behind
+        names = judged(graph, states)
         reference = outputs(graph.model, feeds, "running the float model", names)
         require_equal_sizes(names, reference)
-        return QuantizationJudge(tuple(feeds), names, reference, len(graph.outputs), parts_of(graph), carried)
+        return QuantizationJudge(tuple(feeds), names, reference, len(graph.outputs) - len(states), parts_of(graph), carried)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The outputs that are judged; those of states are not."""
+        return self.names[: self.outputs]
 
     @property
     def expected(self) -> list[list[Array]]:
@@ -228,7 +234,7 @@ class QuantizationJudge:
 
     def outputs_db(self, model: Any) -> list[float]:
         """Signal to noise of each output of the model over all samples."""
-        seen, figures = self._seen(model, self.names[: self.outputs]), list[float]()
+        seen, figures = self._seen(model, self.shown), list[float]()
         for expected, got in zip(zip(*self.expected, strict=True), zip(*seen, strict=True), strict=True):
             signal = sum(power(one) for one in expected)
             noise = sum(power(a.astype(np.float64) - b) for a, b in zip(expected, got, strict=True))
@@ -241,13 +247,14 @@ class QuantizationJudge:
         return outputs(model, self.feeds, "judging", inside, self.carried)
 
 
-def judged(graph: FloatGraph) -> tuple[str, ...]:
-    """The outputs, and what those that saturate are computed from: probabilities near 0 and 1 hide every error.
+def judged(graph: FloatGraph, states: Collection[str] = ()) -> tuple[str, ...]:
+    """The outputs but states, and what those that saturate are computed from: probabilities near 0 and 1 hide every error.
 
     Only the few samples that are undecided would choose.
     """
-    found = dict.fromkeys(graph.outputs)
-    for name in graph.outputs:
+    outputs = [name for name in graph.outputs if name not in states]
+    found = dict.fromkeys(outputs)
+    for name in outputs:
         node = graph.producer.get(name)
         while node is not None and is_move(node) and len(graph.activations(node)) == 1:
             node = graph.producer.get(graph.activations(node)[0])

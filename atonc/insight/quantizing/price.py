@@ -81,12 +81,16 @@ def price_of(compiled: Compiled) -> QuantizationPrice:
 AT_ONCE = 4  # samples that are held in memory
 
 
-def chip_outputs(compiled: Compiled, feeds: Sequence[Feed], carried: Carried = STATELESS) -> list[list[Array]]:
-    """Real values of the outputs, sample by sample, in the shapes of the model; `carried`: states of a model that was
-    compiled without them."""
+def chip_outputs(
+    compiled: Compiled, feeds: Sequence[Feed], carried: Carried = STATELESS, names: Sequence[str] = ()
+) -> list[list[Array]]:
+    """Real values of the outputs, or of those of these names, sample by sample, in the shapes of the model; `carried`:
+    states of a model that was compiled without them."""
+    outputs = compiled.source.outputs
+    wanted = [outputs.index(name) for name in names or outputs]
     engine, found = Engine(compiled), list[list[Array]]()
     inputs = {name: compiled.source.tensors[name] for name in compiled.source.inputs}
-    places = {given: compiled.source.outputs.index(output) for given, output in carried.states.items()}
+    places = {given: outputs.index(output) for given, output in carried.states.items()}
     together, before = 1 if places else AT_ONCE, dict[str, Array]()
     for start in range(0, len(feeds), together):
         progress.stage("judging in the chip's arithmetic", start, len(feeds))
@@ -96,7 +100,7 @@ def chip_outputs(compiled: Compiled, feeds: Sequence[Feed], carried: Carried = S
             for feed in some
         ])  # fmt: skip
         before = {given: found[-1][place] for given, place in places.items()}
-    return found
+    return [[values[place] for place in wanted] for values in found]
 
 
 def candidate_of(name: str, signal: Signal, cost: QuantizationPrice) -> QuantizedCandidate:

@@ -19,7 +19,7 @@ from atonc.insight.quantizing.observe import first_norm, require_trained_range, 
 from atonc.insight.quantizing.price import QuantizationPrice, allowed, candidate_of, choose, require_board
 from atonc.insight.quantizing.recurrent import own_sums, write_out
 from atonc.insight.quantizing.samples import Feed, Samples, read_samples
-from atonc.insight.quantizing.scales import Tuning, WidthPlan, assign
+from atonc.insight.quantizing.scales import Tuning, WidthPlan, assign, cells_of
 from atonc.insight.quantizing.states import declared, read_frames, unpack
 from atonc.insight.quantizing.types import EIGHT_BITS, Quantised, QuantizationStep, QuantizedCandidate, QuantizeOptions
 from atonc.insight.quantizing.weights import SPREADS, spread_of
@@ -39,6 +39,7 @@ METHODS = ("minmax", "percentile", "careful", "mse", "output")  # the plain firs
 PLAIN = ("minmax", "percentile")
 RANGES = {"careful": "output, a quarter cut at most"}
 SLOWER = 1.01  # that a model may take longer which has learnt from all samples
+CELL_ENDS = (8.0, 16.0, 32.0, 64.0)  # of ranges; a Tanh is 1 from 4 on
 TUNABLE: tuple[dict[str, Any], ...] = (
     *({flag: True} for flag in ("tails", "whole", "concats", "near_zeros", "adds", "zeros")),
     *({"spread": spread} for spread in SPREADS),
@@ -55,7 +56,7 @@ def quantize(model: Path, data: Path, settings: QuantizeOptions | None = None) -
         norm = first_norm(exported)
         float_model = tidy(exported, model.name)
         float_model, carried, notes = _prepared(float_model, settings, model.name)
-        if settings.precision != EIGHT_BITS or settings.wide:
+        if settings.precision != EIGHT_BITS or settings.wide or cells_of(FloatGraph(float_model)):
             float_model = raised(float_model, model.name)
         graph = FloatGraph(own_constants(float_model, WEIGHTED))
         require_fixed_outputs(graph, exported, model.name)
@@ -84,18 +85,19 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
     tried = work.tune()
     front = choose([one.candidate for one in tried], settings)
     place = next(index for index, candidate in enumerate(front) if candidate.chosen)
-    chosen, narrowed, widened = replace(tried[place], candidate=front[place]), None, None
+    chosen, narrowed, widened, wider = replace(tried[place], candidate=front[place]), None, None, False
     if settings.precision != EIGHT_BITS:
         narrowed = work.narrow(chosen)
         chosen = work.narrowed(narrowed)
     elif settings.wide:
         widened = work.widen([chosen, tried[0]])
-        chosen = work.widened(widened) if widened.chosen.tuning.wide else chosen
-    if narrowed or chosen.tuning.wide:
+        wider = widened.chosen.tuning.wide != chosen.tuning.wide
+        chosen = work.widened(widened) if wider else chosen
+    if narrowed or wider:
         front = [*(replace(one, chosen=False) for one in front), chosen.candidate]
         place = len(front) - 1
     # before the samples that judge are learnt from, too
-    figures = dict(zip(graph.outputs, work.judge.outputs_db(chosen.model), strict=True))
+    figures = dict(zip(work.judge.shown, work.judge.outputs_db(chosen.model), strict=True))
     front[place], final, layers = work.learnt_again(chosen, samples.feeds)
     return Quantised(
         source=name,
@@ -107,7 +109,7 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
         front=tuple(front),
         float_nodes=work.plan(chosen.tuning).float_nodes,
         notes=(
-            *(*samples.notes, *still_outputs(graph.outputs, work.judge.expected), *poor_outputs(figures)),
+            *(*samples.notes, *still_outputs(work.judge.shown, work.judge.expected), *poor_outputs(figures)),
             *(narrowed.notes if narrowed else ()),
         ),
         sizes=narrowed.points if narrowed else (),
@@ -133,6 +135,7 @@ class QuantizationWork(Workbench):
         self.start(self.graph)
         self._ranges()
         self._heads()
+        self._cells()
         self._walk()
         if self.settings.equalise:
             self._equalise()
@@ -148,7 +151,7 @@ class QuantizationWork(Workbench):
         kept = ""
         for method in METHODS if self.settings.calibration == "output" else (self.settings.calibration,):
             self.method = method
-            found = self.judge.signal(self.model(Tuning()))
+            found = self.judge.signal(self.model(self.base))
             if self.keeps(f"ranges by {RANGES.get(method, method)}, nearest rounding", found):
                 kept = method
             if method in PLAIN:
@@ -159,16 +162,31 @@ class QuantizationWork(Workbench):
         """Outputs that join boxes and scores stay joined in float, where that helps."""
         self.apart = unlike_heads(self.graph, self.seen) if self.settings.float_tails else ()
         name = "joined outputs keep the scales of their parts"
-        if self.apart and not self.keeps(name, self.judge.signal(self.model(Tuning()))):
+        if self.apart and not self.keeps(name, self.judge.signal(self.model(self.base))):
             self.apart = ()
+
+    def _cells(self) -> None:
+        """Where cells end, and whether they have 16 bits: they sum up over many steps what 8 bits lose in each."""
+        cells = cells_of(self.graph)
+        if not cells:
+            return
+        widths, ends = WidthPlan.of(self.graph, self.plan(self.base)), sorted(CELL_ENDS, reverse=True)
+        wide = widths.closed({name for group in widths.groups if not cells.isdisjoint(group) for name in group})
+        top = max(max(-self.seen[name].low, self.seen[name].high) for name in cells)
+        eight = [(f"cells up to {end:g}", Tuning(cells=end)) for end in ends if end < top]
+        both = [("cells of 16 bits", Tuning(wide=wide)), *((f"{name}, 16 bits", replace(tuning, wide=wide))
+                                                           for name, tuning in eight)]  # fmt: skip
+        for name, tuning in (*eight, *(both if wide and self.settings.precision == EIGHT_BITS else ())):
+            if self.keeps(name, self.judge.signal(self.model(tuning))):
+                self.base = tuning
 
     def _walk(self) -> None:
         """Weights and biases that make up for the rest: biases alone, or weights rounded by the layers' outputs."""
         rounding, biases = self.settings.correct_rounding, self.settings.correct_bias
         ways = [MendOptions(False, biases), *([MendOptions(True, biases)] if rounding else ())]
         for wishes in (way for way in ways if way in WALKS):
-            trial = self.mended(Tuning(), wishes)
-            if self.keeps(WALKS[wishes], self.judge.signal(self.model(Tuning(), trial))):
+            trial = self.mended(self.base, wishes)
+            if self.keeps(WALKS[wishes], self.judge.signal(self.model(self.base, trial))):
                 self.layers, self.walked = trial, wishes
 
     def _equalise(self) -> None:
@@ -178,9 +196,9 @@ class QuantizationWork(Workbench):
         if not equalise(copy, layers_of(copy), self.seen):
             return
         self.start(copy)
-        self.layers = self.mended(Tuning(), self.walked)
+        self.layers = self.mended(self.base, self.walked)
         also = f", {WALKS[self.walked]}" if self.walked in WALKS else ""
-        if self.keeps(f"channels equalised{also}", self.judge.signal(self.model(Tuning()))):
+        if self.keeps(f"channels equalised{also}", self.judge.signal(self.model(self.base))):
             self.unequalised = before
         else:
             self.back_to(before)
@@ -189,7 +207,7 @@ class QuantizationWork(Workbench):
 
     def tune(self) -> list[TriedModel]:
         """One liking of the NPU after the other, each kept for the next if it is faster and loses little enough."""
-        tried = [self._tried(Tuning())]
+        tried = [self._tried(self.base)]
         if self.settings.objective == "accuracy":
             return tried
         current = tried[0]

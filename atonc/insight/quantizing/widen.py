@@ -150,7 +150,7 @@ class WidthSearch:
         compiled = compiled_model(model, self.bench.settings.board)
         apart = 1 if judge.carried.states else -(-len(judge.feeds) // CHIP_SAMPLES)  # states go on from frame to frame
         places = range(0, len(judge.feeds), apart)[: CHIP_SAMPLES if apart > 1 else CHIP_FRAMES]
-        found = chip_outputs(compiled, [judge.feeds[place] for place in places], judge.carried)
+        found = chip_outputs(compiled, [judge.feeds[place] for place in places], judge.carried, judge.shown)
         chip = judge.signal_of_outputs(places, found)
         on_cpu = {reason.node: reason.rule.id for reason in compiled.mapped.reasons}
         return MeasuredWidths(tuning, layers, judge.signal(model), chip, price_of(compiled), model, on_cpu)

@@ -60,6 +60,7 @@ class Workbench:
         self.walked = NOTHING  # how those were made
         self.method = settings.calibration
         self.seen: dict[str, Seen] = {}
+        self.base = Tuning()  # what nobody pays for: how cells are kept
         self.apart: tuple[str, ...] = ()  # outputs whose parts keep scales of their own
 
     @property
@@ -85,7 +86,7 @@ class Workbench:
     def model(self, tuning: Tuning, layers: Mended | None = None) -> Any:
         plan = self.plan(tuning)
         scales = assign(self.graph, plan, self.seen, self.method, tuning)
-        wide = wide_forms(self.graph, plan, self.seen, tuning.wide)
+        wide = wide_forms(self.graph, plan, self.seen, tuning)
         return OnnxWriter(self.graph, plan, scales, self.layers if layers is None else layers, wide).model()
 
     def priced(self, model: Any) -> QuantizationPrice:
