@@ -173,7 +173,8 @@ class QuantizationJudge:
         names = judged(graph, states)
         reference = outputs(graph.model, feeds, "running the float model", names)
         require_equal_sizes(names, reference)
-        return QuantizationJudge(tuple(feeds), names, reference, len(graph.outputs) - len(states), parts_of(graph), carried)
+        count = len(graph.outputs) - len(states)
+        return QuantizationJudge(tuple(feeds), names, reference, count, parts_of(graph), carried)
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -248,9 +249,9 @@ class QuantizationJudge:
 
 
 def judged(graph: FloatGraph, states: Collection[str] = ()) -> tuple[str, ...]:
-    """The outputs but states, and what those that saturate are computed from: probabilities near 0 and 1 hide every error.
+    """The outputs but states, and what those that saturate are computed from.
 
-    Only the few samples that are undecided would choose.
+    Probabilities near 0 and 1 hide every error: only the few samples that are undecided would choose.
     """
     outputs = [name for name in graph.outputs if name not in states]
     found = dict.fromkeys(outputs)

@@ -43,6 +43,7 @@ CELL_ENDS = (8.0, 16.0, 32.0, 64.0)  # of ranges; a Tanh is 1 from 4 on
 TUNABLE: tuple[dict[str, Any], ...] = (
     *({flag: True} for flag in ("tails", "whole", "concats", "near_zeros", "adds", "zeros")),
     *({"spread": spread} for spread in SPREADS),
+    *({"room": room} for room in (2.0, 3.0, 4.0)),
 )
 
 

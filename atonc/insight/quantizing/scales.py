@@ -174,6 +174,7 @@ class Tuning:
     four: frozenset[str] = frozenset()  # layers whose weights have 4 bits
     wide: frozenset[str] = frozenset()  # tensors that have 16 bits
     cells: float = inf  # where the ranges of cells end
+    room: float = 1.0  # what gates add up has so many times the range that they tell apart
 
     @property
     def name(self) -> str:
@@ -187,6 +188,8 @@ class Tuning:
             titles.append(f"16 bits in {len(self.wide)} tensor{'s' * (len(self.wide) > 1)}")
         if self.cells < inf:
             titles.append(f"cells up to {self.cells:g}")
+        if self.room > 1:
+            titles.append(f"{self.room:g} times the range in sums of gates")
         return ", ".join(titles) or "free scales"
 
 
@@ -232,7 +235,7 @@ def _range(
     if fixed is not None and max(abs(seen.low), abs(seen.high)) > USED * fixed[1]:
         return fixed
     low, high = choose(seen, method, tuning.zeros)
-    reach = _reach(graph, name, everything)
+    reach = _reach(graph, name, everything, tuning.room)
     return max(low, -reach), min(high, reach)
 
 
@@ -240,21 +243,21 @@ def _range(
 REACHES = {"Sigmoid": 8.0, "Tanh": 4.0}
 
 
-def _reach(graph: FloatGraph, name: str, seen: Mapping[str, Seen]) -> float:
+def _reach(graph: FloatGraph, name: str, seen: Mapping[str, Seen], room: float) -> float:
     """How large values may be that all readers tell apart: gates of cells saturate. Their results are no outputs."""
     readers = graph.readers[name]
     if name in graph.outputs or not readers:
         return inf
-    return max(_told_apart(graph, node, name, seen) for node in readers)
+    return max(_told_apart(graph, node, name, seen, room) for node in readers)
 
 
-def _told_apart(graph: FloatGraph, node: Any, name: str, seen: Mapping[str, Seen]) -> float:
+def _told_apart(graph: FloatGraph, node: Any, name: str, seen: Mapping[str, Seen], room: float) -> float:
     if is_move(node):
-        return max(_reach(graph, output, seen) for output in node.output if output)
+        return max(_reach(graph, output, seen, room) for output in node.output if output)
     others = [one for one in graph.activations(node) if one != name]
     if node.op_type == "Add" and len(others) == 1 and others[0] in seen:
         other = seen[others[0]]
-        return _reach(graph, node.output[0], seen) + max(abs(other.low), abs(other.high))
+        return room * (_reach(graph, node.output[0], seen, room) + max(abs(other.low), abs(other.high)))
     return REACHES.get(node.op_type, inf) if graph.readers[node.output[0]] else inf
 
 
