@@ -110,7 +110,7 @@ STATEFUL = (
     "LSTM", "GRU", "RNN", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN",
     "BIDIRECTIONAL_SEQUENCE_RNN", "SVDF", "CALL_ONCE",
 )  # fmt: skip
-CONTROL = ("If", "Loop", "Scan", "IF", "WHILE", "CALL", "SequenceMap")
+CONTROL = ("Scan", "IF", "WHILE", "CALL", "SequenceMap")
 DYNAMIC = ("DynamicQuantizeLinear", "ConvInteger", "MatMulInteger", "com.microsoft.DynamicQuantizeMatMul",
            "com.microsoft.MatMulIntegerToFloat", "com.microsoft.DynamicQuantizeLSTM")  # fmt: skip
 MOST_NAMED = 8

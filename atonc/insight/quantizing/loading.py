@@ -62,6 +62,21 @@ def fold_norms(graph: Any) -> None:
             graph.node.insert(place + number, one)
 
 
+def split_sums(graph: Any) -> None:
+    """onnxruntime makes one Gemm of a product and a sum with something computed; a layer's bias is a constant."""
+    from onnx import helper
+
+    constants = {proto.name for proto in graph.initializer}
+    for node in [node for node in graph.node if node.op_type == "Gemm" and len(node.input) == 3]:
+        added, y = node.input[2], node.output[0]
+        if not added or added in constants or attribute(node, "beta", 1.0) != 1.0:
+            continue
+        node.input[2:] = []
+        node.output[0] = f"{y}:product"
+        total = helper.make_node("Add", [node.output[0], added], [y], f"{node.name or y}:sum")
+        graph.node.insert(list(graph.node).index(node) + 1, total)
+
+
 def _store(graph: Any, label: str, **values: Array) -> list[str]:
     """Constants of a node that is made; their names."""
     from onnx import numpy_helper
@@ -226,6 +241,7 @@ def tidy(model: Any, name: str) -> Any:
             ort.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
             found = shape_inference.infer_shapes(onnx.load(target))
         fold_norms(found.graph)
+        split_sums(found.graph)
         found = shape_inference.infer_shapes(found)
     except AtoncError:
         raise
