@@ -33,8 +33,8 @@ def masks_of_chip(build: Path, sound: Samples, session: Any = None) -> Array:
     """With the codes that the network takes, and the states that it keeps."""
     edges = json.loads((build / "denoiser_program.json").read_text())["edges"]
     taken, given = (next(one for one in edges[side] if one["name"] == name) for side, name in EDGES.items())
-    codes_of = (taken[key] for key in ("dtype", "scale", "zero_point"))
-    front_end = atonc.front_end(HERE / "front_end.toml").for_input(*codes_of)
+    kind = (taken["dtype"], taken.get("scale", 1.0), taken.get("zero_point", 0))
+    front_end = atonc.front_end(HERE / "front_end.toml").for_input(*kind)
     codes = front_end(sound)
     session = session or atonc.load(build, "denoiser").stream()
     found = session.run(codes.reshape(len(codes), *taken["shape"]))["mask"].reshape(codes.shape)
