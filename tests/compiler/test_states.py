@@ -19,6 +19,7 @@ from atonc.compiler.passes.states import declare_states
 from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
 from atonc.delivery.generate import generating
+from atonc.doors.cli.cli import parser
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.emu.network import load
 from tests.emit.generated import network_of, view_of
@@ -230,3 +231,11 @@ def test_a_state_that_never_changes_is_refused() -> None:
     state = CarriedState("s", "n", np.zeros(SHAPE, np.int8))
     with pytest.raises(AtoncError, match="never changes"):
         order.run(check(Graph(tensors, ops, ("x", "s"), ("y", "n"), "same", states=(state,))))
+
+
+def test_pairs_may_be_given_one_by_one() -> None:
+    """A list that is given twice is one list, for every option that takes one."""
+    given = parser().parse_args(["generate", "m.onnx", "--state", "a=b", "--state", "c=d,e=f", "--distrust", "S1"])
+    assert given.states == ("a=b", "c=d", "e=f") and given.distrust == ("S1",)
+    again = parser().parse_args(["generate", "m.onnx", "--distrust", "S1", "--distrust", "S2"])
+    assert again.states == () and again.distrust == ("S1", "S2")
