@@ -68,6 +68,10 @@ _OF_SCORES = {PLAIN: probability, SIGMOID: sigmoid, SOFTMAX: softmax}
 _OF_BOXES = {PLAIN: _plain, SIGMOID: sigmoid, EXPONENTIAL: _size}
 
 
+def score_of(kind: str, x: Single) -> Single:
+    return _OF_SCORES[kind](x)
+
+
 # --- what a detector gives, and where it stands
 
 
@@ -209,15 +213,15 @@ class Decoder:
 
     def _scores(self, head: Head, flat: Sequence[Single]) -> Single:
         family = self.family
-        scores = _OF_SCORES[family.score](head.scores.of(flat, head, family.first, self.classes))
+        scores = score_of(family.score, head.scores.of(flat, head, family.first, self.classes))
         if not family.objectness:
             return scores
-        return _OF_SCORES[family.objectness](head.scores.of(flat, head, 4, 1)) * scores
+        return score_of(family.objectness, head.scores.of(flat, head, 4, 1)) * scores
 
     def _boxes(self, flat: Sequence[Single], which: Array) -> tuple[Single, Single]:
         """Corners [boxes, 4] and points [boxes, points, 2]."""
         family, count = self.family, 4 + 2 * self.family.points
-        values = np.concatenate([head.boxes.of(flat, head, 0, count) for head in self.heads])[which]
+        values: Single = np.concatenate([head.boxes.of(flat, head, 0, count) for head in self.heads])[which]
         place, step = (part[which] for part in self._places(flat))
         points: Single = place[:, None, :2] + values[:, 4:].reshape(len(values), family.points, 2) * step[:, None, :2]
         if family.corners:
