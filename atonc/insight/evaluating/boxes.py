@@ -57,7 +57,8 @@ def _plain(x: Single) -> Single:
 
 
 def probability(x: Single) -> Single:
-    return np.where(x > 1, np.float32(1), x)
+    """Limited, so that no product of two is above either of them."""
+    return np.where(x > 1, np.float32(1), np.where(x < 0, np.float32(0), x))
 
 
 def _size(x: Single) -> Single:

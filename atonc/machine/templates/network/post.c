@@ -89,7 +89,7 @@ static float sigmoid(float x)
 
 @end sigmoid@
 @begin probability@
-static float probability(float x) { return x > 1.0F ? 1.0F : x; }
+static float probability(float x) { return x > 1.0F ? 1.0F : x < 0.0F ? 0.0F : x; }
 
 @end probability@
 static float score_value(const head_t *head, score_code_t code)
