@@ -18,7 +18,7 @@ from atonc.compiler.emit.c.buffers_info import Info
 from atonc.delivery.generate import post
 from atonc.delivery.generate.post import PostProcessing
 from atonc.insight.evaluating import boxes
-from atonc.insight.evaluating.boxes import Boxes, Limits
+from atonc.insight.evaluating.boxes import Boxes, BoxLimits
 from atonc.insight.evaluating.decoders import decoder_for
 
 WORDS = {"name": "net", "net": "net", "NET": "NET", "tool": "atonc"}
@@ -40,10 +40,10 @@ CASES: dict[str, tuple[str, list[tuple[int, ...]], tuple[int, int], list[float]]
     "blazeface": ("blazeface", [(1, 512, 16), (1, 512, 1), (1, 384, 1), (1, 384, 16)], (128, 128), []),
     "blazeface of two": ("blazeface", [(1, 896, 1), (1, 896, 16)], (128, 128), []),
 }
-USUAL, FEW = Limits(0.5, 0.45, 20, 512), Limits(0.03, 0.2, 5, 16)
+USUAL, FEW = BoxLimits(0.5, 0.45, 20, 512), BoxLimits(0.03, 0.2, 5, 16)
 
 
-def made(case: str, type_: str = "INT8", limits: Limits = USUAL, unit: str = boxes.SHARES) -> PostProcessing:
+def made(case: str, type_: str = "INT8", limits: BoxLimits = USUAL, unit: str = boxes.SHARES) -> PostProcessing:
     family, shapes, side, anchors = CASES[case]
     decoder = replace(decoder_for(family, anchors, shapes, side), limits=limits)
     if decoder.family.placed == boxes.OUTPUT:

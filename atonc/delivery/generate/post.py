@@ -12,10 +12,10 @@ import numpy as np
 from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.emit.c import buffers_info, names
 from atonc.compiler.emit.c.buffers_info import Info
-from atonc.compiler.ir import Array, Graph
+from atonc.compiler.ir import Array, Graph, Tensor
 from atonc.delivery.generate.generating import c_network
 from atonc.insight.evaluating import boxes
-from atonc.insight.evaluating.boxes import Decoder, Head, Limits
+from atonc.insight.evaluating.boxes import BoxLimits, Decoder, DetectorHead
 from atonc.insight.evaluating.decoders import decoder_for, parse_anchors
 from atonc.insight.evaluating.options import CANDIDATES, PostOptions
 from atonc.insight.evaluating.work import input_side
@@ -23,6 +23,7 @@ from atonc.machine.base.disk import together
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.templates import Words, render
+from atonc.machine.base.words import elided
 
 CODE_BYTES = 2560  # at most: -O2 on a Cortex-M55, GCC 12
 _CANDIDATE_BYTES, _WORD_BYTES = 12, 4
@@ -32,6 +33,7 @@ _C_TYPES = {
 }  # fmt: skip
 _FLOAT = "FLOAT"
 _SHARES_END = 2.0  # coordinates whose codes reach no further are shares of the input
+_COARSE = 0.05  # a step between scores that hides boxes
 _MARGIN = 0.01  # of a logit, below which no score is worked out; the sigmoid is exact to far less
 
 
@@ -41,7 +43,7 @@ class PostProcessing:
 
     decoder: Decoder
     outputs: tuple[Info, ...]
-    unit_from: str = ""  # how the unit of coordinates is known
+    notes: tuple[str, ...] = ()  # what was concluded from the model, and what to look at
 
     @property
     def scores(self) -> Info:
@@ -72,26 +74,50 @@ class PostProcessing:
         }
 
 
+def require_family(source: Graph, wanted: PostOptions) -> None:
+    """Refuses what the outputs of a model tell before it is compiled."""
+    where = _outputs(source.outputs)
+    shapes = [source.tensors[name].shape for name in source.outputs]
+    decoder_for(wanted.post, parse_anchors(wanted.anchors), shapes, _side(source), None, where)
+
+
+def _outputs(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - 6} more" if len(labels) > 6 else ""
+    return f"{'output' if len(labels) == 1 else 'outputs'} {', '.join(elided(name, 40) for name in labels[:6])}{more}"
+
+
+def _side(source: Graph) -> tuple[int, int]:
+    side = input_side(source)
+    if side == (1, 1):
+        where = f"input {elided(source.inputs[0], 40)}"
+        raise InputError("the input is no picture", where=where, rule="--post gives boxes in pixels of a picture")
+    return side
+
+
 def post_processing(view: CompileView, wanted: PostOptions) -> PostProcessing:
     """What the user asked for, held against the outputs; raises where they do not fit."""
     network, graph = c_network(view), view.compiled.graph
     outputs = tuple(buffers_info.outputs(network))
-    where = f"outputs {', '.join(info.label for info in outputs[:6])}"
-    side, anchors = input_side(view.compiled.source), parse_anchors(wanted.anchors)
-    decoder = decoder_for(wanted.post, anchors, [info.mem_shape for info in outputs], side, None, where)
+    where, side = _outputs([info.label for info in outputs]), _side(view.compiled.source)
+    shapes = [info.mem_shape for info in outputs]
+    decoder = decoder_for(wanted.post, parse_anchors(wanted.anchors), shapes, side, None, where)
     overlap = wanted.post_iou or decoder.family.overlap
-    decoder = replace(decoder, limits=Limits(wanted.post_score, overlap, wanted.post_boxes, CANDIDATES))
+    decoder = replace(decoder, limits=BoxLimits(wanted.post_score, overlap, wanted.post_boxes, CANDIDATES))
     if decoder.family.placed == boxes.OUTPUT:
         decoder = decoder.with_anchors_at(_constant_output(graph, decoder, where), decoder.heads[0])
-    if side == (1, 1):
-        where = f"input {graph.inputs[0]}"
-        raise InputError("the input is no picture", where=where, rule="--post gives boxes in pixels of a picture")
     _require_types(decoder, outputs, where)
-    unit_from = ""
+    notes: list[str] = []
     if decoder.family.placed == boxes.LIST:
-        unit, unit_from = _unit(view, graph.outputs[0])
-        decoder = decoder.in_unit(unit)
-    return PostProcessing(decoder, outputs, unit_from)
+        tensor = _codes_of(graph, graph.outputs[0])
+        decoder, source = decoder.in_unit(_unit(tensor, view.compiled.source.source)), view.compiled.source.source
+        why = f"exports to {source} have them so" if tensor is None else f"codes end at {_largest(tensor):.4g}"
+        notes.append(f"coordinates are taken for {decoder.unit}: {why}")
+        if tensor is not None and tensor.scale > _COARSE:
+            notes.append(
+                f"scores are multiples of {tensor.scale:.3g}, since they share a scale with the coordinates; quantise "
+                "both apart, or export coordinates as shares of the input"
+            )
+    return PostProcessing(decoder, outputs, tuple(notes))
 
 
 def _constant_output(graph: Graph, decoder: Decoder, where: str) -> int:
@@ -131,17 +157,22 @@ def _require_types(decoder: Decoder, outputs: Sequence[Info], where: str) -> Non
             )
 
 
-def _unit(view: CompileView, name: str) -> tuple[str, str]:
-    """Of coordinates, and how it is known: from the largest value, where codes tell it, else from the format."""
-    graph = view.compiled.graph
+def _codes_of(graph: Graph, name: str) -> Tensor | None:
+    """The tensor whose codes an output has, or had before it became floats."""
     writer = next((op for op in graph.ops if name in op.outputs), None)
-    for one in (name, *(writer.inputs[:1] if writer is not None and writer.kind == "dequantize" else ())):
-        tensor = graph.tensors[one]
-        if tensor.quant is not None and tensor.dtype.upper() in _C_TYPES:
-            largest = (_C_TYPES[tensor.dtype.upper()][2] - tensor.zero_point) * tensor.scale
-            return boxes.SHARES if largest <= _SHARES_END else boxes.PIXELS, f"its codes end at {largest:.4g}"
-    source = view.compiled.source.source
-    return boxes.SHARES if "tflite" in source.lower() else boxes.PIXELS, f"exports to {source} have them so"
+    before = writer.inputs[:1] if writer is not None and writer.kind == "dequantize" else ()
+    found = [graph.tensors[one] for one in (name, *before)]
+    return next((one for one in found if one.quant is not None and one.dtype.upper() in _C_TYPES), None)
+
+
+def _largest(tensor: Tensor) -> float:
+    return (_C_TYPES[tensor.dtype.upper()][2] - tensor.zero_point) * tensor.scale
+
+
+def _unit(tensor: Tensor | None, source: str) -> str:
+    """The unit of coordinates: from the largest value that codes have, without codes from the format."""
+    shares = "tflite" in source.lower() if tensor is None else _largest(tensor) <= _SHARES_END
+    return boxes.SHARES if shares else boxes.PIXELS
 
 
 # ----------------------------------------------------------------------------------------------------------- the files
@@ -220,8 +251,8 @@ def _size_rows(decoder: Decoder) -> Iterator[Words]:
         yield {"k": k, "values": ", ".join(f"{{{', '.join(map(names.float_literal, pair))}}}" for pair in sizes)}
 
 
-def _fields(post: PostProcessing, head: Head, number: int) -> list[str]:
-    """Of `head_t`, in its order."""
+def _fields(post: PostProcessing, head: DetectorHead, number: int) -> list[str]:
+    """The members of `head_t`, in its order."""
     literal, decoder = names.float_literal, post.decoder
     scores, where = post.outputs[head.scores.output], post.outputs[head.boxes.output]
     whole = [head.scores.output, head.boxes.output, head.cells, head.columns, len(head.sizes)]

@@ -87,7 +87,7 @@ class Boxes:
 
 
 @dataclass(frozen=True)
-class Limits:
+class BoxLimits:
     """`candidates`: so many of the best pairs of box and class are compared; `most`: so many boxes are given."""
 
     score: float = 0.001  # below, boxes change no figure
@@ -97,7 +97,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Family:
+class DetectorFamily:
     """How outputs mean boxes. A value v of a box becomes place + f(v * factor) * step; the score of a class is
     g(class), times that of the object where there is one."""
 
@@ -127,7 +127,7 @@ class Values:
     anchor: int
     value: int
 
-    def of(self, outputs: Sequence[Single], head: Head, first: int, count: int) -> Single:
+    def of(self, outputs: Sequence[Single], head: DetectorHead, first: int, count: int) -> Single:
         """[boxes, values]"""
         cells = np.arange(head.cells)[:, None, None] * self.cell + np.arange(len(head.sizes))[:, None] * self.anchor
         places = self.start + cells + np.arange(first, first + count) * self.value
@@ -136,7 +136,7 @@ class Values:
 
 
 @dataclass(frozen=True)
-class Head:
+class DetectorHead:
     """A grid of cells with some anchors each; a list of boxes is a grid without a stride."""
 
     boxes: Values
@@ -166,11 +166,11 @@ class Head:
 class Decoder:
     """A family with the outputs of one model."""
 
-    family: Family
+    family: DetectorFamily
     side: tuple[int, int]  # width and height of the input
-    heads: tuple[Head, ...]
+    heads: tuple[DetectorHead, ...]
     classes: int
-    limits: Limits
+    limits: BoxLimits
     anchors: tuple[tuple[float, ...], ...] = ()  # of SSD: x, y, w, h in pixels
     anchors_at: int = -1  # the output that has them; -1: told by the values
     unit: str = ""  # of a list: shares of the input or pixels; empty: told by the values
@@ -197,7 +197,7 @@ class Decoder:
         scale = (float(self.side[0]), float(self.side[1])) if unit == SHARES else (1.0, 1.0)
         return replace(self, unit=unit, heads=tuple(replace(h, step=scale, sizes=(scale,)) for h in self.heads))
 
-    def with_anchors_at(self, output: int, head: Head) -> Decoder:
+    def with_anchors_at(self, output: int, head: DetectorHead) -> Decoder:
         offsets = next(k for k in range(3) if k not in (output, head.scores.output))
         moved = replace(head, boxes=replace(head.boxes, output=offsets))
         return replace(self, anchors_at=output, heads=(moved,))
@@ -212,7 +212,7 @@ class Decoder:
         valid = np.isfinite(corners).all(axis=1) & np.isfinite(points).all(axis=(1, 2))
         return corners[valid], points[valid], values[order][valid], classes[order][valid]
 
-    def _scores(self, head: Head, flat: Sequence[Single]) -> Single:
+    def _scores(self, head: DetectorHead, flat: Sequence[Single]) -> Single:
         family = self.family
         scores = score_of(family.score, head.scores.of(flat, head, family.first, self.classes))
         if not family.objectness:
@@ -234,7 +234,7 @@ class Decoder:
         return corners, points
 
     def _places(self, flat: Sequence[Single]) -> tuple[Single, Single]:
-        """Of every box, as `Head.places`; anchors come from the model or were given."""
+        """Gives place and step of every box, as `DetectorHead.places`; anchors come from the model or were given."""
         side: Single = np.array(self.side, np.float32)
         if self.family.placed == OUTPUT:
             anchors = flat[self.anchors_at].reshape(-1, 4)
@@ -264,7 +264,7 @@ def areas(boxes: Array) -> Array:
     return np.where((size > 0).all(axis=1), size[:, 0] * size[:, 1], 0)
 
 
-def suppressed(corners: Single, points: Single, scores: Single, classes: Array, limits: Limits) -> Boxes:
+def suppressed(corners: Single, points: Single, scores: Single, classes: Array, limits: BoxLimits) -> Boxes:
     """Every class by itself; of boxes that overlap more, the best stays. `scores` are in order."""
     kept: list[int] = []
     for number in np.unique(classes):

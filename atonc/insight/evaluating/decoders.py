@@ -21,10 +21,10 @@ from atonc.insight.evaluating.boxes import (
     PLAIN,
     SIGMOID,
     SOFTMAX,
+    BoxLimits,
     Decoder,
-    Family,
-    Head,
-    Limits,
+    DetectorFamily,
+    DetectorHead,
     Values,
 )
 from atonc.machine.base.errors import InputError
@@ -38,34 +38,34 @@ _FACES_RULE = "512 and 384 boxes with 16 values each, and their scores"
 
 # https://docs.ultralytics.com: output of an exported detection model. Coordinates are pixels of the input, or shares of
 # it as TFLite exports have them. Heads of YOLO11 and YOLO26 that are exported without their own suppression are alike.
-YOLOV8 = Family("yolov8", "YOLOv8", LIST, _LIST_RULE.format(4, 4))
-YOLOV5 = Family("yolov5", "YOLOv5", LIST, _LIST_RULE.format(5, 5), objectness=PLAIN, first=5)
+YOLOV8 = DetectorFamily("yolov8", "YOLOv8", LIST, _LIST_RULE.format(4, 4))
+YOLOV5 = DetectorFamily("yolov5", "YOLOv5", LIST, _LIST_RULE.format(5, 5), objectness=PLAIN, first=5)
 # Ge and others 2021, as its exports give it: scores are probabilities, the strides are 8, 16, 32
-YOLOX = Family(
+YOLOX = DetectorFamily(
     "yolox", "YOLOX", ONE_GRID, "one output [1, boxes, 5 + classes]", objectness=PLAIN, first=5, size=EXPONENTIAL
 )
 # ST's model zoo: grids without activations; anchors are shares of the input, as `postprocessing.yolo_anchors` has them
-ST_YOLOX = Family(
-    "st_yolox", "ST-YOLOX", GRIDS, _GRID_RULE, SOFTMAX, SIGMOID, 5, SIGMOID, EXPONENTIAL, anchors=((0.5, 0.5),)
+ST_YOLOX = DetectorFamily(
+    "st_yolox", "ST-YOLOX", GRIDS, _GRID_RULE, SOFTMAX, SIGMOID, 5, SIGMOID, size=EXPONENTIAL, anchors=((0.5, 0.5),)
 )
-YOLOV2 = Family(
-    "yolov2", "YOLOv2", GRIDS, _GRID_RULE, SOFTMAX, SIGMOID, 5, SIGMOID, EXPONENTIAL,
+YOLOV2 = DetectorFamily(
+    "yolov2", "YOLOv2", GRIDS, _GRID_RULE, SOFTMAX, SIGMOID, 5, SIGMOID, size=EXPONENTIAL,
     anchors=((0.076023, 0.258508), (0.163031, 0.413531), (0.234769, 0.702585), (0.427054, 0.715892),
              (0.748154, 0.857092)),
 )  # fmt: skip
 # Liu and others 2016: scores with the background first, and offsets from anchors
-SSD = Family(
+SSD = DetectorFamily(
     "ssd", "SSD", GIVEN, "scores [1, boxes, 1 + classes] and offsets [1, boxes, 4]", first=1, size=EXPONENTIAL,
     factor=0.2,
 )  # fmt: skip
 # ST's model zoo: an output has the anchors as corners, and each corner moves by its offset times the anchor's size
-ST_SSD = Family(
+ST_SSD = DetectorFamily(
     "st_ssd", "ST-SSD", OUTPUT, "scores, offsets and anchors, one row for each box", first=1, corners=True
 )
 # Published with MediaPipe: offsets in pixels from the middle of the cell, and six key points behind the box
-BLAZEFACE = Family("blazeface", "BlazeFace", FACES, _FACES_RULE, SIGMOID, first=0, points=6, overlap=0.3)
+BLAZEFACE = DetectorFamily("blazeface", "BlazeFace", FACES, _FACES_RULE, SIGMOID, first=0, points=6, overlap=0.3)
 
-FAMILIES: Mapping[str, Family] = {
+FAMILIES: Mapping[str, DetectorFamily] = {
     family.name: family for family in (YOLOV8, YOLOV5, YOLOV2, YOLOX, ST_YOLOX, SSD, ST_SSD, BLAZEFACE)
 }
 STRIDES = (8, 16, 32)  # of YOLOX
@@ -81,18 +81,18 @@ def _require(holds: bool) -> None:
         raise _Misfit
 
 
-Fitted = tuple[tuple[Head, ...], int]  # and the number of classes
+Fitted = tuple[tuple[DetectorHead, ...], int]  # and the number of classes
 
 
-def _list(family: Family, shapes: Shapes, side: Side, anchors: int) -> Fitted:
+def _list(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> Fitted:
     _require(len(shapes) == 1 and prod(shapes[0][:-2]) == 1)
     boxes, values = shapes[0][-2:] if shapes[0][-2] >= shapes[0][-1] else shapes[0][:-3:-1]
     _require(values > family.first)
     at = Values(0, 0, values, 0, 1) if boxes == shapes[0][-2] else Values(0, 0, 1, 0, boxes)
-    return (Head(at, at, boxes, boxes),), values - family.first
+    return (DetectorHead(at, at, boxes, boxes),), values - family.first
 
 
-def _one_grid(family: Family, shapes: Shapes, side: Side, anchors: int) -> Fitted:
+def _one_grid(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> Fitted:
     grids = [(side[0] // stride, side[1] // stride) for stride in STRIDES]
     count, values = shapes[0][-2:]
     _require(len(shapes) == 1 and prod(shapes[0]) == count * values and values > family.first)
@@ -100,12 +100,12 @@ def _one_grid(family: Family, shapes: Shapes, side: Side, anchors: int) -> Fitte
     heads, start = [], 0
     for stride, (columns, rows) in zip(STRIDES, grids, strict=True):
         at, step = Values(0, start * values, values, 0, 1), (float(stride), float(stride))
-        heads.append(Head(at, at, rows * columns, columns, step, 0.0, step, (step,)))
+        heads.append(DetectorHead(at, at, rows * columns, columns, step, 0.0, step, (step,)))
         start += rows * columns
     return tuple(heads), values - family.first
 
 
-def _grids(family: Family, shapes: Shapes, side: Side, anchors: int) -> Fitted:
+def _grids(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> Fitted:
     """Cells are as wide as high where the order of the channels is right; all outputs have the same order."""
     _require(all(len(shape) == 4 and shape[0] == 1 for shape in shapes))
     first = any(not _square(shape[1:3], side) for shape in shapes)
@@ -119,7 +119,7 @@ def _grids(family: Family, shapes: Shapes, side: Side, anchors: int) -> Fitted:
         cells = rows * columns
         steps = (1, values * cells, cells) if first else (anchors * values, values, 1)
         at, stride = Values(number, 0, *steps), (side[0] / columns, side[1] / rows)
-        heads.append(Head(at, at, cells, columns, stride, 0.0, stride, ((1.0, 1.0),) * anchors))
+        heads.append(DetectorHead(at, at, cells, columns, stride, 0.0, stride, ((1.0, 1.0),) * anchors))
     return tuple(heads), values - family.first
 
 
@@ -127,7 +127,7 @@ def _square(grid: Sequence[int], side: Side) -> bool:
     return grid[1] * side[1] == grid[0] * side[0]
 
 
-def _anchored(family: Family, shapes: Shapes, side: Side, anchors: int) -> Fitted:
+def _anchored(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> Fitted:
     """Scores are the output that has not four values, or the first."""
     rows = {shape[-2] for shape in shapes}
     _require(len(shapes) == (3 if family.placed == OUTPUT else 2) and len(rows) == 1)
@@ -137,10 +137,10 @@ def _anchored(family: Family, shapes: Shapes, side: Side, anchors: int) -> Fitte
     count, classes = rows.pop(), shapes[scores][-1]
     _require(classes > family.first)
     at = Values(others[0], 0, 4, 0, 1)
-    return (Head(at, Values(scores, 0, classes, 0, 1), count, count),), classes - family.first
+    return (DetectorHead(at, Values(scores, 0, classes, 0, 1), count, count),), classes - family.first
 
 
-def _faces(family: Family, shapes: Shapes, side: Side, anchors: int) -> Fitted:
+def _faces(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> Fitted:
     """Both grids in outputs of their own, or one behind the other."""
     counts = [cells * cells * per_cell for cells, per_cell in FACE_GRIDS]
     heads, start = [], 0
@@ -151,17 +151,17 @@ def _faces(family: Family, shapes: Shapes, side: Side, anchors: int) -> Fitted:
         _require(set(found) == {1, 16})
         at = [Values(found[n], start * n, per_cell * n, n, 1) for n in (16, 1)]
         stride = (side[0] / cells, side[1] / cells)
-        heads.append(Head(at[0], at[1], cells * cells, cells, stride, 0.5, sizes=((1.0, 1.0),) * per_cell))
+        heads.append(DetectorHead(at[0], at[1], cells * cells, cells, stride, 0.5, sizes=((1.0, 1.0),) * per_cell))
         start += count if len(shapes) == 2 else 0
     return tuple(heads), 1
 
 
-_FITS: Mapping[str, Callable[[Family, Shapes, Side, int], Fitted]] = {
+_FITS: Mapping[str, Callable[[DetectorFamily, Shapes, Side, int], Fitted]] = {
     LIST: _list, ONE_GRID: _one_grid, GRIDS: _grids, GIVEN: _anchored, OUTPUT: _anchored, FACES: _faces
 }  # fmt: skip
 
 
-def _fitted(family: Family, shapes: Shapes, side: Side, anchors: int) -> Fitted | None:
+def _fitted(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> Fitted | None:
     try:
         _require(bool(shapes) and all(len(shape) >= 2 and min(shape) > 0 for shape in shapes))
         return _FITS[family.placed](family, shapes, side, anchors)
@@ -175,7 +175,7 @@ def fitting(shapes: Shapes, side: Side, anchors: int = 0) -> list[str]:
 
 
 def decoder_for(
-    name: str, anchors: Sequence[float], shapes: Shapes, side: Side, limits: Limits | None = None, where: str = ""
+    name: str, anchors: Sequence[float], shapes: Shapes, side: Side, limits: BoxLimits | None = None, where: str = ""
 ) -> Decoder:
     """Finds the decoder by its name, or from the shapes; raises where they do not fit. `where`: whose outputs."""
     shapes = tuple(map(tuple, shapes))
@@ -195,8 +195,8 @@ def decoder_for(
     heads, classes = fitted
     if known.placed == GRIDS:
         sizes = tuple((w * side[0], h * side[1]) for w, h in pairs)
-        heads = tuple(Head(**{**vars(head), "sizes": sizes}) for head in heads)
-    limits = limits or Limits(overlap=known.overlap)
+        heads = tuple(DetectorHead(**{**vars(head), "sizes": sizes}) for head in heads)
+    limits = limits or BoxLimits(overlap=known.overlap)
     given = _given(anchors, heads[0].count, side, where) if known.placed == GIVEN else ()
     return Decoder(known, side, heads, classes, limits, given)
 

@@ -21,8 +21,8 @@ LOCAL, LOCAL_RARE = Takes(local=True), Takes(local=True, rare=True)
 
 
 def _anchors(title: str) -> Any:
-    help = "in shares of the input: W,H of each anchor of st_yolox, yolov2, or a .npy with x, y, w, h of each box of ssd"
-    return option("", "--anchors", title, help, metavar="W,H,...", takes=LOCAL_RARE)
+    said = "in shares of the input: W,H of each anchor of st_yolox, yolov2; or a .npy: x, y, w, h of each box of ssd"
+    return option("", "--anchors", title, said, metavar="W,H,...", takes=LOCAL_RARE)
 
 
 @dataclass(frozen=True)
