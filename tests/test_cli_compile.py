@@ -70,7 +70,7 @@ def test_json_has_the_keys_that_tools_rely_on(capsys: pytest.CaptureFixture[str]
     assert document["inputs"][0]["shape"] == [1, 8, 8, 1] and document["inputs"][0]["zero_point"] == -128
     assert set(document["epochs"]) == {"total", "npu", "cpu", "hybrid"}
     memory = document["memory"]
-    sizes = {"activations_bytes", "weights_bytes", "resident_bytes", "prefetched_bytes"}
+    sizes = {"activations_bytes", "weights_bytes", "resident_bytes", "prefetched_bytes", "states_bytes"}
     sizes |= {"lower_bound_bytes", "spilled_bytes", "ram_bytes", "relocatable_bytes"}
     sizes |= {"code_constants_bytes", "flash_bytes"}
     assert set(memory) == {"pools", "uses", *sizes}

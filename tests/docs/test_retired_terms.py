@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -84,9 +84,9 @@ def unreleased(text: str) -> str:
     return "\n## [".join(text.split("\n## [")[:2])
 
 
-def docstrings(tree: ast.AST) -> set[int]:
+def docstrings(nodes: Iterable[ast.AST]) -> set[int]:
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
@@ -123,9 +123,9 @@ def sentences(path: Path) -> Iterator[tuple[int, str]]:
     """Line and text of whatever a user may read of a file."""
     text = path.read_text()
     if path.suffix == ".py":
-        tree = ast.parse(text)
-        internal = docstrings(tree)
-        for node in ast.walk(tree):
+        nodes = tuple(ast.walk(ast.parse(text)))
+        internal = docstrings(nodes)
+        for node in nodes:
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in internal:
                 yield node.lineno, node.value
     elif path.suffix == ".js":
