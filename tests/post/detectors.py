@@ -21,7 +21,7 @@ from atonc.insight.evaluating import boxes
 from atonc.insight.evaluating.boxes import Boxes, BoxLimits
 from atonc.insight.evaluating.decoders import decoder_for
 
-WORDS = {"name": "net", "net": "net", "NET": "NET", "tool": "atonc"}
+WORDS = {"name": "net", "net": "net", "tool": "atonc"}
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Wshadow", "-Wcast-qual", "-Wconversion", "-O2")
 NUMPY = {"INT8": "i1", "UINT8": "u1", "INT16": "i2", "FLOAT": "f4"}
 GIVEN = np.random.default_rng(5).uniform(0.1, 0.6, 30 * 4).tolist()

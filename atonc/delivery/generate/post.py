@@ -185,7 +185,7 @@ def with_post(view: CompileView, files: Mapping[str, bytes], post: PostProcessin
 
 def post_files(post: PostProcessing, words: Words) -> dict[str, bytes]:
     """`words`: the names of the network, as its own templates have them."""
-    shared = {**words, **_numbers(post)}
+    shared = {**words, **_numbers(post), "upper": str(words["name"]).upper()}
     return {f"{words['name']}_post.{end}": render(f"network/post.{end}", shared).encode() for end in ("h", "c")}
 
 

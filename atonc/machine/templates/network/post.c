@@ -15,7 +15,7 @@
 #endif
 
 #define CANDIDATES @candidates@U
-#define CLASSES @NET@_POST_CLASSES
+#define CLASSES @upper@_POST_CLASSES
 #define FIRST @first@U /* value of the first class */
 
 typedef @score_type@ score_code_t;
@@ -306,7 +306,7 @@ static int overlap(const @name@_box_t *a, const @name@_box_t *b)
   return !(shared / ((area(a) + area(b)) - shared) <= @overlap@);
 }
 
-uint32_t @name@_post(const void *const outputs[@NET@_POST_OUTPUTS], @name@_box_t *boxes, uint32_t most)
+uint32_t @name@_post(const void *const outputs[@upper@_POST_OUTPUTS], @name@_box_t *boxes, uint32_t most)
 {
   uint32_t found = 0, first = 0;
   count = 0;

@@ -1,6 +1,6 @@
 /* @name@_post.h: boxes from the outputs of the network, as @title@ means them; written by @tool@. Do not edit. */
-#ifndef ATONC_@NET@_POST_H
-#define ATONC_@NET@_POST_H
+#ifndef ATONC_@upper@_POST_H
+#define ATONC_@upper@_POST_H
 
 #include <stdint.h>
 
@@ -8,11 +8,11 @@
 extern "C" {
 #endif
 
-#define @NET@_POST_OUTPUTS @outputs@U
-#define @NET@_POST_CLASSES @classes@U
-#define @NET@_POST_BOXES @most@U /* what --post-boxes asked for */
-#define @NET@_POST_WIDTH @width@U /* of the input: boxes are in its pixels */
-#define @NET@_POST_HEIGHT @height@U
+#define @upper@_POST_OUTPUTS @outputs@U
+#define @upper@_POST_CLASSES @classes@U
+#define @upper@_POST_BOXES @most@U /* what --post-boxes asked for */
+#define @upper@_POST_WIDTH @width@U /* of the input: boxes are in its pixels */
+#define @upper@_POST_HEIGHT @height@U
 
 typedef struct {
   float x1, y1, x2, y2; /* corners, not limited to the picture */
@@ -26,7 +26,7 @@ typedef struct {
 /* Writes at most `most` boxes, the best first, and gives their number. `outputs`: the memory of each output of the
  * network, in its order, as LL_ATON_Output_Buffers_Info_@net@() lists them; invalidate the cache of the CPU there first.
  * One call at a time: candidates are kept in @scratch@ bytes of static memory. */
-uint32_t @name@_post(const void *const outputs[@NET@_POST_OUTPUTS], @name@_box_t *boxes, uint32_t most);
+uint32_t @name@_post(const void *const outputs[@upper@_POST_OUTPUTS], @name@_box_t *boxes, uint32_t most);
 
 #ifdef __cplusplus
 }
