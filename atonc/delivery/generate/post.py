@@ -90,7 +90,7 @@ def _side(source: Graph) -> tuple[int, int]:
     side = input_side(source)
     if side == (1, 1):
         where = f"input {elided(source.inputs[0], 40)}"
-        raise InputError("the input is no picture", where=where, rule="--post gives boxes in pixels of a picture")
+        raise InputError("the input is no image", where=where, rule="--post gives boxes in pixels of an image")
     return side
 
 

@@ -15,7 +15,7 @@ extern "C" {
 #define @upper@_POST_HEIGHT @height@U
 
 typedef struct {
-  float x1, y1, x2, y2; /* corners, not limited to the picture */
+  float x1, y1, x2, y2; /* corners, not limited to the image */
   float score;
   uint32_t number; /* of the class, from 0 */
 @begin has_points@
