@@ -129,8 +129,8 @@ def run(arguments: argparse.Namespace) -> Report:
         "",
         *tables.table(["outputs of", ">samples", ">boxes", ">differ"], [[row[0], *map(str, row[1:])] for row in found]),
         "",
-        "On the virtual board (code for the Cortex-M55), in instructions counted, without waits for memory. *Busy*: 1 % of",
-        "all values are large. Not run on hardware.",
+        "On the virtual board (code for the Cortex-M55): instructions counted, without waits for memory. *Busy*: 1 %",
+        "of all values are large. Not run on hardware.",
         "",
         *tables.table(["detector", "outputs", ">nothing found", ">busy", ">boxes of busy"], timed),
     ]
