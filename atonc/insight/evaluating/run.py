@@ -117,7 +117,7 @@ def evaluate(model: Path, wanted: EvaluateOptions, compiler: Options, output: Pa
     require_sequences(source, wanted)
     data = open_data(wanted, sample_tensors(source, wanted.frames), kept)
     if wanted.frames and data.entries[0].row is None:
-        raise InputError("pictures are no sequences", where=wanted.data, rule=SEQUENCES, remedy="give arrays (.npz)")
+        raise InputError("images are no sequences", where=wanted.data, rule=SEQUENCES, remedy="give arrays (.npz)")
     name = metric_name(wanted, data)
     outputs = [source.tensors[name] for name in source.frame_outputs]
     require_fit(name, data, outputs, wanted)
