@@ -18,7 +18,7 @@ from atonc.machine.base.errors import InputError
 ROOT = Path(__file__).parent.parent
 MODEL, DATA = ROOT / "examples" / "digits" / "digits.tflite", ROOT / "examples" / "digits" / "test.npz"
 VERBS = [name for name in atonc.__all__ if inspect.isfunction(getattr(atonc, name))]
-OBJECTS: list[Any] = [*(getattr(atonc, name) for name in VERBS), Compilation, ValidationResult]
+OBJECTS: list[Any] = [*(getattr(atonc, name) for name in VERBS), Compilation, Compilation.stream, ValidationResult]
 
 
 @pytest.fixture

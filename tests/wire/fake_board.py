@@ -106,7 +106,7 @@ class FakeBoard:
                 continue
             identity, command = request.get(1, 0), request.get(2, 1)
             if command == messages.SYNC:
-                self._answer(identity, 0, 10, number(1, 3 << 8 | self.minor) + number(4, 9) + number(5, 0x10104))
+                self._answer(identity, 0, 10, number(1, 3 << 8 | self.minor) + number(4, self.can) + number(5, 0x10104))
             elif command == messages.SYS_INFO:
                 self._answer(identity, 0, 11, self._system())
             elif command == messages.NETWORK_INFO:
@@ -116,7 +116,15 @@ class FakeBoard:
             elif command in (messages.MEMORY_READ, messages.MEMORY_WRITE, messages.MEMORY_CHECKSUM):
                 yield from self._access(identity, command, request.get(3, 0), request.get(5, 0))
             elif command != messages.DISCONNECT:
-                self._ack(identity, messages.ERROR, 4, 4)
+                self._unknown(identity, command)
+
+    can = 9  # per layer, memory
+
+    def compute(self, content: bytes) -> bytes:
+        return compute(content, self.model)
+
+    def _unknown(self, identity: int, command: int) -> None:
+        self._ack(identity, messages.ERROR, 4, 4)
 
     def _system(self) -> bytes:
         extra = (0, NPU_HZ, 900_000_000, 0)
@@ -152,7 +160,7 @@ class FakeBoard:
         total = [sum(parts[k] for _, _, parts in LAYERS) for k in range(3)]
         whole = (*total, sum(total), 0)
         self._operator(identity, "net", 0, 0, whole, sum(total), 0)
-        result = compute(content, self.model)
+        result = self.compute(content)
         info = messages.tensor_info(tensor("out", OUTPUT_BYTES, 2 | 0x100))
         data = number(1, 0) + number(2, len(result)) + number(3, 0x3420_0000) + text(4, result)
         self._answer(identity, messages.DONE, 17, text(1, info) + text(2, data))

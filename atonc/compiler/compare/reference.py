@@ -87,7 +87,7 @@ _LEVELS = {REFERENCE: ("ORT_DISABLE_ALL",), OPTIMISED: ("ORT_ENABLE_ALL", "ORT_E
 Values = Mapping[str, Array] | Sequence[Array]
 Wanted = Sequence[str] | None  # None: the outputs of the model
 ALL: tuple[str, ...] = ("*",)
-Kernels = Callable[[Values], dict[str, Array]]
+Kernels = Callable[..., dict[str, Array]]  # of values, and whether variables are kept from the run before
 
 
 def kernel_sets(path: Path) -> tuple[tuple[str, ...], str]:
@@ -130,15 +130,16 @@ def _open_tflite(path: Path, kernels: str, tensors: Wanted) -> Kernels:
     codes = root(limits.read_bytes(path), b"TFL3").tables(ModelField.OPERATOR_CODES)
     keeps = "CALL_ONCE" in map(operator_name, codes)
 
-    def run(inputs: Values) -> dict[str, Array]:
+    def run(inputs: Values, keep: bool = False) -> dict[str, Array]:
         nonlocal interpreter
-        if keeps:  # nothing else makes CALL_ONCE run again
+        if keeps and not keep:  # nothing else makes CALL_ONCE run again
             interpreter = _interpreter(path, kernels, tensors is not None)
         takes = {d["index"]: d["dtype"] for d in interpreter.get_input_details()}  # a file may list one input twice
         given = [inputs[names[i]] for i in takes] if isinstance(inputs, Mapping) else inputs
         for (index, dtype), value in zip(takes.items(), given, strict=True):
             interpreter.set_tensor(index, np.ascontiguousarray(value.astype(dtype)).reshape(value.shape))
-        interpreter.reset_all_variables()  # a run of ours begins without a state
+        if not keep:
+            interpreter.reset_all_variables()  # a run of ours begins without a state
         try:
             interpreter.invoke()
         except (RuntimeError, ValueError) as error:
@@ -221,7 +222,7 @@ def _open_onnx(path: Path, kernels: str, tensors: Wanted) -> Kernels:
     session = _session(path, model.SerializeToString(), _LEVELS[kernels])
     names_in, names_out = ([edge.name for edge in side] for side in (session.get_inputs(), session.get_outputs()))
 
-    def run(inputs: Values) -> dict[str, Array]:
+    def run(inputs: Values, keep: bool = False) -> dict[str, Array]:  # of ONNX nobody but the caller keeps a state
         ours = [plain(name) for name in names_in]  # as our front end calls them
         given = inputs if isinstance(inputs, Mapping) else dict(zip(ours, inputs, strict=True))
         try:

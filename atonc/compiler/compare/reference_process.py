@@ -63,15 +63,18 @@ class ReferenceProcess:
     ) -> None:
         self.close()
 
-    def run(self, path: Path, inputs: Values, kernels: str = REFERENCE, tensors: Wanted = None) -> dict[str, Array]:
-        """Runs the model as `open_kernels` does; whatever happens over there is an AtoncError here."""
+    def run(
+        self, path: Path, inputs: Values, kernels: str = REFERENCE, tensors: Wanted = None, keep: bool = False
+    ) -> dict[str, Array]:
+        """Runs the model as `open_kernels` does; whatever happens over there is an AtoncError here. `keep`: variables
+        of the model are as its last run has left them."""
         words = {"path": str(path), "kernels": kernels, "tensors": None if tensors is None else list(tensors)}
         key = repr(words)
         if key in self._fatal:
             raise ReferenceDied(self._fatal[key], where=str(path))
         named = isinstance(inputs, Mapping)
         arrays = dict(inputs) if isinstance(inputs, Mapping) else {str(k): v for k, v in enumerate(inputs)}
-        answer, content = self._ask({**words, "named": named}, arrays, key, str(path))
+        answer, content = self._ask({**words, "named": named, "keep": keep}, arrays, key, str(path))
         if "error" in answer:
             kind = getattr(errors, answer["error"], InputError)
             raise kind(answer["what"], where=str(path), remedy=answer["remedy"])
@@ -122,7 +125,7 @@ def main() -> None:
         try:
             if key not in opened:
                 opened[key] = open_kernels(Path(asked["path"]), asked["kernels"], tensors)
-            found = opened[key](inputs if asked["named"] else list(inputs.values()))
+            found = opened[key](inputs if asked["named"] else list(inputs.values()), asked["keep"])
         except AtoncError as error:
             child.send(answers, {"error": type(error).__name__, "what": error.what, "remedy": error.remedy})
             continue

@@ -9,6 +9,8 @@ from json.encoder import encode_basestring_ascii
 from math import isfinite
 from typing import Any
 
+import numpy as np
+
 from atonc.compiler.emit import runs
 from atonc.compiler.emit.c import names
 from atonc.compiler.emit.program import Program, ProgramStep
@@ -73,13 +75,33 @@ def description(program: Program, graph: Graph, name: str) -> dict[str, Any]:
     """Steps and buffers as plain data."""
     blobs = {step.number: names.blob(name, run[0].number) for run in npu_runs(program) for step in run}
     homes = [h for h in program.placed.values() if h.buffer.kind != BufferKind.CONSTANT or h.buffer.data]
+    kept = {"states": states(program, graph)} if program.states else {}
     return {
         "name": name,
         "inputs": list(program.inputs),
         "outputs": list(program.outputs),
         "steps": [_step(step, blobs) for step in program.steps],
         "buffers": [_buffer(home, graph) for home in sorted(homes, key=lambda h: (h.address, h.buffer.name))],
+        **kept,
     }
+
+
+def states(program: Program, graph: Graph) -> list[dict[str, Any]]:
+    """What the program keeps from one inference to the next: where, and what a reset writes there."""
+    found = []
+    for one in program.states:
+        tensor, home = graph.tensors[one.name], program.placed[one.name]
+        quant = {"scale": tensor.scale, "zero_point": tensor.zero_point} if tensor.quant is not None else {}
+        place = {"address": one.address, "size_bytes": one.size_bytes, "pool": home.pool}
+        value = {"first": first_words(tensor.dtype, one.first), "shape": list(tensor.shape), "dtype": tensor.dtype}
+        found.append({"name": one.name, "output": one.output, **place, **value, **quant})
+    return found
+
+
+def first_words(dtype: str, first: bytes) -> str:
+    """The values that a state begins with."""
+    values = np.unique(np.frombuffer(first, np.uint8 if dtype == "bool" else dtype))
+    return f"all {values[0]:g}" if values.size == 1 else f"{values.size} values, {values.min():g} to {values.max():g}"
 
 
 def _step(step: ProgramStep, blobs: Mapping[int, str]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ share this."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +15,13 @@ from atonc.compiler.inputs.arrays import is_arrays, is_csv, read_arrays
 from atonc.compiler.ir import Array, Graph, Tensor
 from atonc.machine.base.disk import read_start
 from atonc.machine.base.errors import InputError
-from atonc.machine.base.words import count, listed
+from atonc.machine.base.words import count
 from atonc.machine.emu import tensors
-from atonc.machine.emu.tensors import squeezed
+from atonc.machine.emu.batches import Shapes as Shapes
+from atonc.machine.emu.batches import by_name, frames_of, is_picture, refuse_states
+from atonc.machine.emu.batches import given_by_name as given_by_name
+from atonc.machine.emu.batches import joined as joined
+from atonc.machine.emu.batches import samples_of as samples_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,51 +40,19 @@ def as_input(tensor: Tensor, value: Array, where: str = "") -> Array:
         raise
 
 
-def by_name(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, Array]:
-    """Exactly the inputs of these names."""
-    if not isinstance(given, Mapping):
-        raise InputError("inputs are given by name", remedy=f"give a dictionary with {', '.join(map(repr, names))}")
-    missing, unknown = [n for n in names if n not in given], [n for n in given if n not in names]
-    if not missing and not unknown:
-        return {name: np.asarray(given[name]) for name in names}
-    sentences = []
-    for name in unknown:
-        near = get_close_matches(str(name), names, n=1, cutoff=0.5)
-        suggestion = f" (did you mean {near[0]!r}?)" if near else ""
-        sentences.append(f"the network has no input {name!r}{suggestion}")
-    sentences += [f"no value for input {name!r}" for name in missing]
-    remedy = f"the inputs are {', '.join(map(repr, names))}"
-    raise InputError("; ".join(sentences), rule="every input has exactly one value", remedy=remedy)
-
-
 def compiled_inputs(compiled: Compiled, given: Mapping[str, Any]) -> dict[str, Array]:
     """For a program of ours, in the formats and the order that it was compiled for."""
     graph, found = compiled.graph, {}
     if isinstance(
         given, Mapping
     ):  # files and Pillow images become codes by `pixel_codes`, or floats of the whole range
-        known = set(graph.inputs)
+        known = set(graph.frame_inputs)
         given = {name: pixels(graph, name, v) if name in known and is_picture(v) else v for name, v in given.items()}
-    for name, value in by_name(graph.inputs, given).items():
+    for name, value in by_name(graph.frame_inputs, given, kept_inputs(graph)).items():
         tensor = graph.tensors[name]
         tensors.require_shape(name, value.shape, tensor.shape)
         found[name] = as_input(tensor, value).reshape(tensor.shape)
     return found
-
-
-def given_by_name(names: Sequence[str], value: Any, named: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A dictionary, keyword arguments, or the one value of the one input."""
-    if value is None or isinstance(value, Mapping):
-        return {**(value or {}), **named}
-    if len(names) != 1 or named:
-        raise InputError(
-            f"the network has {len(names)} inputs", remedy=f"give a dictionary with {', '.join(map(repr, names))}"
-        )
-    return {names[0]: value}
-
-
-def is_picture(value: Any) -> bool:
-    return isinstance(value, str | PathLike) or (hasattr(value, "convert") and hasattr(value, "resize"))
 
 
 def pixels(graph: Graph, name: str, value: Any) -> Array:
@@ -109,6 +80,22 @@ def network_inputs(network: EmulatedNetwork, given: Mapping[str, Any]) -> dict[s
 def program_inputs(compiled: Compiled, sample: Mapping[str, Array]) -> dict[str, Array]:
     """The model's inputs in the formats that the program asks for (types and channel order may be the user's)."""
     return edge_values(compiled.source, compiled.graph, sample)
+
+
+def frame_inputs(compiled: Compiled, sample: Mapping[str, Array]) -> dict[str, Array]:
+    """The same without states, which the program has from the frame before."""
+    kept = set(kept_inputs(compiled.graph))
+    return {name: value for name, value in program_inputs(compiled, sample).items() if name not in kept}
+
+
+def kept_inputs(graph: Graph) -> tuple[str, ...]:
+    """Inputs of the graph that are states."""
+    return tuple(name for name in graph.inputs if name not in graph.frame_inputs)
+
+
+def first_states(graph: Graph) -> dict[str, Array]:
+    """What the kept states of a graph begin with."""
+    return {state.input: state.first for state in graph.states if state.kept}
 
 
 def edge_values(source: Graph, graph: Graph, sample: Mapping[str, Array]) -> dict[str, Array]:
@@ -143,44 +130,6 @@ def in_order_of(graph: Graph, name: str, value: Array) -> Array:
     return value.reshape(there)
 
 
-Shapes = Mapping[str, tuple[int, ...]]
-
-
-def samples_of(shapes: Shapes, given: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """The samples of a batch; None where the values are one sample, or do not fit: whoever takes them says so."""
-    counts = {name: _samples(shapes[name], value) for name, value in given.items() if name in shapes}
-    if not any(counts.values()):
-        return None
-    if len(set(counts.values())) > 1:
-        found = [f"{name!r} {count(number, 'sample') if number else 'one alone'}" for name, number in counts.items()]
-        raise InputError(f"inputs of unlike batches: {listed(found)}", rule="all inputs have as many samples")
-    number = next(iter(counts.values()))
-    return [{name: value[k] for name, value in given.items()} for k in range(number)]
-
-
-def _samples(shape: tuple[int, ...], value: Any) -> int:
-    """How many samples a value holds along a first axis of its own; 0: it is one."""
-    if is_picture(value):
-        return 0
-    if isinstance(value, list | tuple) and value and all(map(is_picture, value)):
-        return len(value)
-    try:
-        found = np.shape(value)
-    except ValueError:
-        raise InputError("the values are lists of unlike lengths", remedy="give an array") from None
-    alone = squeezed(found) == squeezed(shape)
-    return found[0] if found and not alone and squeezed(found[1:]) == squeezed(shape) else 0
-
-
-def joined(runs: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-    """Outputs of all samples: along the model's own first axis where that counts one, else along a new one."""
-    found = {}
-    for name, first in runs[0].items():
-        values = [run[name] for run in runs]
-        found[name] = np.concatenate(values) if first.shape[:1] == (1,) else np.stack(values)
-    return found
-
-
 Sample = Mapping[str, Array]
 
 
@@ -190,9 +139,28 @@ def read_samples(source: Graph, files: Sequence[Path], limit: int | None) -> lis
     """
     samples: list[Sample] = []
     for arrays, where in _files(files, source):
-        named = _named(arrays, source.inputs, "in", where)
+        named = _named(arrays, source.frame_inputs, "in", where)
         samples += _each({name: _rows(source.tensors[name], value, where) for name, value in named.items()})
-    return samples[:limit] if limit else samples
+    return [{**first_states(source), **sample} for sample in (samples[:limit] if limit else samples)]
+
+
+def read_sequences(source: Graph, files: Sequence[Path], frames: int = 0) -> list[list[Sample]]:
+    """Every file is a sequence of frames, or several of `frames` each; states are those of a first frame."""
+    found: list[list[Sample]] = []
+    shapes = {name: source.tensors[name].shape for name in source.frame_inputs}
+    for arrays, where in _files(files, source):
+        refuse_states(arrays, kept_inputs(source), where)
+        named = _named(arrays, source.frame_inputs, "in", where)
+        rows = frames_of(shapes, named, where)
+        long = frames or len(rows)
+        if len(rows) % long:
+            what = f"{count(len(rows), 'frame')} are no sequences of {long} each (--frames)"
+            raise InputError(what, where=where, rule="sequences of a file have one length",
+                             remedy="leave --frames out: then the file is one sequence")  # fmt: skip
+        typed = [{name: _rows(source.tensors[name], value, where)[0] for name, value in row.items()} for row in rows]
+        whole: list[Sample] = [{**first_states(source), **one} for one in typed]
+        found += [whole[at : at + long] for at in range(0, len(whole), long)]
+    return found
 
 
 def read_real_samples(source: Graph, files: Sequence[Path], limit: int | None) -> list[Sample]:
@@ -200,7 +168,7 @@ def read_real_samples(source: Graph, files: Sequence[Path], limit: int | None) -
     samples: list[Sample] = []
     for arrays, where in _files(files, source):
         rows = {}
-        for name, value in _named(arrays, source.inputs, "in", where).items():
+        for name, value in _named(arrays, source.frame_inputs, "in", where).items():
             tensor = source.tensors[name]
             if value.dtype.kind != "f":
                 rows[name] = [real(tensor, codes) for codes in _rows(tensor, value, where)]
@@ -210,15 +178,16 @@ def read_real_samples(source: Graph, files: Sequence[Path], limit: int | None) -
                 raise InputError(what, where=where)
             rows[name] = list(value.astype(np.float64).reshape(-1, *tensor.shape))
         samples += _each(rows)
-    return samples[:limit] if limit else samples
+    first = {name: real(source.tensors[name], codes) for name, codes in first_states(source).items()}
+    return [{**first, **sample} for sample in (samples[:limit] if limit else samples)]
 
 
 def read_outputs(graph: Graph, files: Sequence[Path]) -> list[Mapping[str, Array]]:
     """`-vo`: outputs that the user expects, as real values; codes where the files hold integers."""
     found: list[Mapping[str, Array]] = []
-    for arrays, where in _together([(read_arrays(file), str(file)) for file in files], len(graph.outputs)):
+    for arrays, where in _together([(read_arrays(file), str(file)) for file in files], len(graph.frame_outputs)):
         rows = {}
-        for name, value in _named(arrays, graph.outputs, "out", where).items():
+        for name, value in _named(arrays, graph.frame_outputs, "out", where).items():
             tensor = graph.tensors[name]
             if tensor.elements == 0 or value.size == 0 or value.size % tensor.elements:
                 raise InputError(f"shape {value.shape} does not hold outputs of shape {tensor.shape}", where=where)
@@ -235,8 +204,9 @@ def _files(files: Sequence[Path], source: Graph) -> Iterator[tuple[dict[str, Arr
         if is_csv(file) or is_arrays(read_start(file)):
             read.append((read_arrays(file), str(file)))
         else:
-            read.append(({"": pixels(source, source.inputs[number % len(source.inputs)], file)}, str(file)))
-    return _together(read, len(source.inputs))
+            names = source.frame_inputs
+            read.append(({"": pixels(source, names[number % len(names)], file)}, str(file)))
+    return _together(read, len(source.frame_inputs))
 
 
 def _together(read: Sequence[tuple[dict[str, Array], str]], count: int) -> Iterator[tuple[dict[str, Array], str]]:

@@ -105,6 +105,8 @@ def _named(graph: Graph, name: str, known: Sequence[str]) -> str:
         return name
     if graph.aliases.get(name, name) in known:
         return graph.aliases[name]
+    if f"{name}:real" in known:  # the model has this name for real values, the graph for their codes
+        return f"{name}:real"
     return known[int(name)] if name.isdigit() and int(name) < len(known) else ""
 
 

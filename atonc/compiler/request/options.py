@@ -186,6 +186,12 @@ class Options:
         parse=names,
         takes=RARE,
     )
+    hop: float = option(
+        *(0.0, "--hop", MODEL, "milliseconds from frame to frame, for the real-time factor of a network with states"),
+        metavar="MS",
+        parse=positive,
+        takes=RARE,
+    )
     input_type: str = option(
         "", "--input-data-type", EDGES, "float32, int8, uint8, int16; one each: a,b", metavar="TYPE"
     )

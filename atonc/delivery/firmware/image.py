@@ -61,6 +61,7 @@ class ImageNetwork:
     contents: tuple[tuple[int, bytes], ...] = field(default=(), repr=False)  # memory before the first inference
     symbols: tuple[tuple[str, int], ...] = ()  # pools of relative mode, where the linker puts them
     four_bits: FourBits | None = None  # how its engines are taken to read kernels of 4 bits, where it says so
+    reset: str = ""  # the function that gives its states their first values
 
     @property
     def folder(self) -> Path:
@@ -74,7 +75,13 @@ def network_in(folder: Path, name: str | None = None, weights: Sequence[Path] | 
     relative = [pool for pool in network.pools if not pool.absolute]
     symbols = tuple((f"_mem_pool_{pool.postfix}_{network.name}", pool.base) for pool in relative)
     assumed = saved_form(network.directory / f"{network.stem}_program.json")
-    return ImageNetwork(network.name, network.c_file, tuple(_ranges(network)), contents, symbols, assumed)
+    reset = reset_function(network.stem) if network.states else ""
+    return ImageNetwork(network.name, network.c_file, tuple(_ranges(network)), contents, symbols, assumed, reset)
+
+
+def reset_function(stem: str) -> str:
+    """As NAME.c defines it where the network keeps states."""
+    return f"{stem}_reset"
 
 
 @dataclass(frozen=True)
@@ -230,7 +237,10 @@ def network_list(networks: Sequence[ImageNetwork]) -> str:
         )
     uses = " ".join(f"use({name})" for name in names)
     hashes = ", ".join(f'"{signature(network)}"' for network in networks)
-    return f"#define ATONC_NETWORKS(use) {uses}\n#define ATONC_SIGNATURES {hashes}\n"
+    resets = ", ".join(network.reset or "NULL" for network in networks)
+    declared = "".join(f"void {network.reset}(void);\n" for network in networks if network.reset)
+    known = f"#define ATONC_NETWORKS(use) {uses}\n#define ATONC_SIGNATURES {hashes}\n#define ATONC_RESETS {resets}\n"
+    return known + declared
 
 
 def signature(network: ImageNetwork) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from atonc.delivery.firmware import building
 from atonc.delivery.firmware.building import CompileUnit, Toolchain, runtime_folder
+from atonc.delivery.firmware.image import reset_function
 from atonc.delivery.reloc.elf import file_bytes, read_linked
 from atonc.delivery.reloc.format import CPUS, DEFAULT, HASH_BYTES, Abi, Flags, abi_named, abi_of, dev_of
 from atonc.delivery.reloc.image import Image, read_image
@@ -42,6 +43,7 @@ class ImageFacts:
     model_hash: bytes
     blobs_in_params: bool = False
     cleans: bool = False  # the processor's cache over itself, before the NPU first reads it
+    reset: str = ""  # the function that gives states their first values, where the network keeps some
 
 
 def conf_h(facts: ImageFacts) -> str:
@@ -65,6 +67,7 @@ def conf_h(facts: ImageFacts) -> str:
         "RUNTIME": f'"{facts.runtime}"',
         "CLEANS": str(int(facts.cleans)),
         "POOLS": " ".join(rows),
+        **({"RESET": facts.reset} if facts.reset else {}),
     }
     return "".join(f"#define ATONC_IMAGE_{name} {value}\n" for name, value in values.items())
 
@@ -245,4 +248,5 @@ def facts_of(ready: Prepared, name: str, options: RelocOptions) -> ImageFacts:
         model_hash=ready.model_hash,
         blobs_in_params=options.blobs_in_params,
         cleans=options.cleans,
+        reset=reset_function(network.stem) if network.states else "",
     )

@@ -38,7 +38,7 @@ def document(found: TargetValidation, verbose: bool = False) -> Document:
         f"target: {found.line}, protocol {found.protocol}, {found.measured.source.split(',')[0]}, "
         f"NPU {found.system.npu_hz / 1e6:.0f} MHz",
         f"network {found.model.name} ({found.model.description}): {found.identity}",
-        f"{count(len(found.turns), 'sample')}, {found.compared:,} bytes of outputs: {verdict}",
+        f"{_runs(len(found.turns), found.sequences)}, {found.compared:,} bytes of outputs: {verdict}",
     ]
     if found.faults:
         said.append(f"the line had {found.faults} faults: everything was asked again until it was certain")
@@ -48,6 +48,12 @@ def document(found: TargetValidation, verbose: bool = False) -> Document:
         sections.append(Chapter(f"against {found.reference}:", [metrics(rows)]))
     sections.append(Chapter("", list(measured_blocks(found.measured, verbose))))
     return Document(sections=sections, data=lambda: as_json(found))
+
+
+def _runs(samples: int, sequences: int) -> str:
+    if not sequences:
+        return count(samples, "sample")
+    return f"{count(samples, 'frame')} of {count(sequences, 'sequence')}, each after a reset of the states"
 
 
 def measured_blocks(measured: Measured, verbose: bool) -> Iterator[Block]:
@@ -70,6 +76,7 @@ def as_json(found: TargetValidation) -> dict[str, Any]:
     return {
         "mode": "target",
         "samples": len(found.turns),
+        **({"sequences": found.sequences} if found.sequences else {}),
         **fields_of(found, "equal", "bytes_compared=compared", "bytes_different=different"),
         "target": {
             **fields_of(found, "line", "protocol"),
@@ -90,7 +97,8 @@ def virtual(found: BoardValidation) -> Document:
     verdict = "every byte equals the emulator's" if found.equal else f"{found.bytes_different} bytes differ"
     said = [
         f"validation on the virtual board (Cortex-M33 code, runtime: {found.runtime}): "
-        f"{count(found.samples, 'sample')}, {count(found.outputs, 'output')}, {found.bytes_compared} bytes: {verdict}",
+        f"{_runs(found.samples, found.sequences)}, {count(found.outputs, 'output')}, {found.bytes_compared} bytes: "
+        f"{verdict}",
         *([f"first difference: {found.first_difference}"] if found.first_difference else []),
         f"last inference: {found.cycles:,} CPU cycles, of them {found.instructions:,} instructions; "
         f"NPU {found.npu_cycles:,} cycles by the hardware model",

@@ -129,6 +129,7 @@ class _Emulated:
         return self.net.memory
 
     def start(self) -> None:
+        self.net.reset()
         for info, data in zip(self.net.inputs, self._inputs, strict=True):
             self.memory.write(info.address, np.frombuffer(data, np.uint8))
 
@@ -561,7 +562,9 @@ def bisect_target(
     sync, system = client.connect(), client.system_info()
     model, identity = find_network(expected.side, client.models())
     told = Bisection(client.link.description, sync.version_text, system, model, identity, len(samples))
+    client.resets = expected.side.keeps  # each sample is then a first frame: so is what is run again and again
     for number, sample in enumerate(samples):
+        expected.reset()
         inputs, outputs = expected.expect(sample)
         runs = [client.run(model, inputs, messages.IO_ONLY)]
         if runs[0].outputs == outputs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from atonc.compiler.emit.c import memories
 from atonc.compiler.lower.sizes import item_bytes
 from atonc.delivery.firmware import image as firmware
 from atonc.delivery.firmware.image import ImageNetwork, Runtime
+from atonc.insight.validating.sequences import unreset
 from atonc.machine.base.build_folder import network_build, write_whole
 from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import dataclass
@@ -20,7 +21,7 @@ from atonc.machine.base.progress import stage
 from atonc.machine.base.words import count
 from atonc.machine.emu.board import VirtualBoard, read_firmware
 from atonc.machine.emu.board.board import DEFAULT_BUDGET
-from atonc.machine.emu.bus import Bytes
+from atonc.machine.emu.bus import AddressSpace, Bytes
 from atonc.machine.hw.board import USER_BUFFERS, find_board
 from atonc.machine.hw.board import Board as Described
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 Expectation = tuple[tuple[bytes, ...], tuple[bytes, ...]]  # inputs as they lie in memory, and what should come out
 _READY = 1
-_RUN, _SET_INPUT, _SET_OUTPUT, INSTALL = 1, 2, 3, 4  # as board_io.h numbers them
+_RUN, _SET_INPUT, _SET_OUTPUT, INSTALL, _RESET = 1, 2, 3, 4, 6  # as board_io.h numbers them
 _LINE = 64
 
 
@@ -127,6 +128,10 @@ class Rig:
         found = tuple(board.memory.read(b.address, b.size_bytes) for b in self.outputs.get(network, []))
         return Inference(found, int(done[0][-1]), board.npu.cycles - npu, board.core.instructions - instructions)
 
+    def reset(self, network: int = 0) -> None:
+        """States get their first values, where a sequence begins."""
+        self.command(_RESET, network)
+
     def _supply(self, network: int, buffers: list[BoardBuffer], command: int) -> None:
         for index, buffer in enumerate(buffers):
             if buffer.user:
@@ -183,6 +188,7 @@ class BoardValidation:
     npu_cycles: int
     instructions: int
     first_difference: str = ""
+    sequences: int = 0  # of a network with states: each from a reset on, its states compared after every frame
 
     @property
     def equal(self) -> bool:
@@ -205,13 +211,19 @@ def image_network(view: CompileView, folder: Path) -> ImageNetwork:
     contents = tuple((base, file.read_bytes()) for base, file in files)
     symbols = tuple((network.c_symbol(pool), pool.address) for pool in view.compiled.program.relative)
     form = network.program.four_bits
-    return ImageNetwork(network.suffix, folder / f"{view.name}.c", ranges, contents, symbols, form)
+    reset = firmware.reset_function(view.name) if network.program.states else ""
+    return ImageNetwork(network.suffix, folder / f"{view.name}.c", ranges, contents, symbols, form, reset)
 
 
 def validate_on_board(
-    view: CompileView, samples: Sequence[Sample], runtime_folder: Path | None = None, budget: int = DEFAULT_BUDGET
+    view: CompileView,
+    samples: Sequence[Sample],
+    runtime_folder: Path | None = None,
+    budget: int = DEFAULT_BUDGET,
+    starts: Collection[int] = (0,),
 ) -> BoardValidation:
-    """The model as a firmware on the virtual board, sample by sample against the emulator."""
+    """The model as a firmware on the virtual board, sample by sample against the emulator. `starts`: of a network with
+    states, the samples with which sequences begin."""
     runtime = choose_runtime(runtime_folder)
     with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
         folder = Path(temporary)
@@ -219,11 +231,15 @@ def validate_on_board(
         stage("building the firmware")
         elf = firmware.build_firmware([network], runtime, folder / "build", board=board)
         rig = Rig(elf, [network], budget, described=board)
-    return compare(view, samples, rig, runtime.label)
+    return compare(view, samples, rig, runtime.label, starts=starts)
 
 
 def validate_built(
-    c_file: Path, board: str, turns: Iterable[Expectation], runtime_folder: Path | None = None
+    c_file: Path,
+    board: str,
+    turns: Iterable[Expectation],
+    runtime_folder: Path | None = None,
+    kept: KeptStates | None = None,
 ) -> BoardValidation:
     """The same for a folder that was written before; `turns` are its inputs with what should come out."""
     runtime = choose_runtime(runtime_folder)
@@ -233,21 +249,32 @@ def validate_built(
         stage("building the firmware")
         elf = firmware.build_firmware([network], runtime, Path(temporary) / "build", board=described)
         rig = Rig(elf, [network], described=described)
-    return compare_turns(turns, rig, runtime.label)
+    return compare_turns(turns, rig, runtime.label, kept=kept)
 
 
 def compare(
-    view: CompileView, samples: Sequence[Sample], rig: Rig, label: str = "atonc", number: int = 0
+    view: CompileView,
+    samples: Sequence[Sample],
+    rig: Rig,
+    label: str = "atonc",
+    number: int = 0,
+    starts: Collection[int] = (0,),
 ) -> BoardValidation:
-    """Every output byte of one network of an image against the emulator."""
-    return compare_turns(_expected(view, samples), rig, label, number, view.compiled.graph.outputs)
-
-
-def _expected(view: CompileView, samples: Sequence[Sample]) -> Iterator[Expectation]:
+    """Every output byte of one network of an image against the emulator, and every byte of its states."""
     from atonc.compiler.verify.emulation import Emulation
 
-    emulation = Emulation(view.compiled.program, view.compiled.graph)
+    emulation, program = Emulation(view.compiled.program, view.compiled.graph), view.compiled.program
+    turns = _expected(view, emulation, samples, starts)
+    kept = KeptStates([(one.address, one.size_bytes) for one in program.states], emulation.memory, starts)
+    return compare_turns(turns, rig, label, number, view.compiled.graph.frame_outputs, kept)
+
+
+def _expected(
+    view: CompileView, emulation: Emulation, samples: Sequence[Sample], starts: Collection[int]
+) -> Iterator[Expectation]:
     for turn, sample in enumerate(samples):
+        if turn in starts:
+            emulation.reset()
         found = expectation(view.compiled, emulation, sample)
         stage("running on the virtual board", turn, len(samples))
         yield found
@@ -255,30 +282,56 @@ def _expected(view: CompileView, samples: Sequence[Sample]) -> Iterator[Expectat
 
 def expectation(compiled: Compiled, emulation: Emulation, sample: Sample) -> Expectation:
     """What the emulator makes of a sample."""
-    from atonc.compiler.inputs.inputs import program_inputs
+    from atonc.compiler.inputs.inputs import frame_inputs
 
-    inputs, graph = program_inputs(compiled, sample), compiled.graph
-    stored = tuple(stored_input(emulation, name, inputs[name]).tobytes() for name in graph.inputs)
+    inputs, graph = frame_inputs(compiled, sample), compiled.graph
+    stored = tuple(stored_input(emulation, name, inputs[name]).tobytes() for name in graph.frame_inputs)
     emulation.run(inputs)
-    homes = [(compiled.program.placed[name].address, emulation.load(name).nbytes) for name in graph.outputs]
+    homes = [(compiled.program.placed[name].address, emulation.load(name).nbytes) for name in graph.frame_outputs]
     return stored, tuple(emulation.memory.read(*home).tobytes() for home in homes)
 
 
+@dataclass(frozen=True)
+class KeptStates:
+    """Where the emulator has the states of the turn that it gave last, and with which turns sequences begin."""
+
+    ranges: Sequence[tuple[int, int]]  # address and bytes
+    memory: AddressSpace
+    starts: Collection[int] = (0,)
+
+    def beside(self, rig: Rig) -> Iterator[tuple[str, Bytes, Bytes]]:
+        """What the board has in these memories, and the emulator."""
+        for place in self.ranges:
+            yield f"state at {place[0]:#x}", rig.board.memory.read(*place), self.memory.read(*place)
+
+
 def compare_turns(
-    turns: Iterable[Expectation], rig: Rig, label: str = "atonc", number: int = 0, names: Sequence[str] = ()
+    turns: Iterable[Expectation],
+    rig: Rig,
+    label: str = "atonc",
+    number: int = 0,
+    names: Sequence[str] = (),
+    kept: KeptStates | None = None,
 ) -> BoardValidation:
-    compared = different = count = 0
+    compared = different = count = resets = 0
     first, last = "", None
     for turn, (stored, expected) in enumerate(turns):
+        if kept is not None and kept.ranges and turn in kept.starts:
+            rig.reset(number)
+            resets += 1
         last = rig.run([np.frombuffer(value, np.uint8) for value in stored], number)
         count += 1
-        for k, (found, bytes_) in enumerate(zip(last.outputs, expected, strict=True)):
-            right = np.frombuffer(bytes_, np.uint8)
+        pairs = [
+            (f"output {names[k] if names else k}", found, np.frombuffer(bytes_, np.uint8))
+            for k, (found, bytes_) in enumerate(zip(last.outputs, expected, strict=True))
+        ]
+        pairs += kept.beside(rig) if kept is not None else ()
+        for what, found, right in pairs:
             wrong = np.flatnonzero(found != right)
             compared, different = compared + found.size, different + wrong.size
             if wrong.size and not first:
-                name = names[k] if names else str(k)
-                first = f"sample {turn}, output {name}, byte {wrong[0]}: {found[wrong[0]]} not {right[wrong[0]]}"
+                first = f"sample {turn}, {what}, byte {wrong[0]}: {found[wrong[0]]} not {right[wrong[0]]}"
+                first += unreset(turn, kept.starts) if kept is not None and resets else ""
     return BoardValidation(
         runtime=label,
         samples=count,
@@ -289,6 +342,7 @@ def compare_turns(
         npu_cycles=last.npu_cycles if last else 0,
         instructions=last.instructions if last else 0,
         first_difference=first,
+        sequences=resets,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -28,7 +28,7 @@ from atonc.compiler.passes import order
 from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
 from atonc.delivery.firmware import image as firmware
-from atonc.delivery.trials.boarding import Expectation, expectation, image_network
+from atonc.delivery.trials.boarding import Expectation, KeptStates, expectation, image_network
 from atonc.delivery.wire import messages
 from atonc.delivery.wire.client import BoardRunResult, Client, ReportedLayer, TargetError
 from atonc.delivery.wire.messages import ModelInfo, SystemInfo
@@ -37,6 +37,7 @@ from atonc.insight.explain.types import Measured, MeasuredBlock
 from atonc.insight.runs import runs
 from atonc.insight.validating.judging import OutputResult, distance, unit_of
 from atonc.insight.validating.references import References
+from atonc.insight.validating.sequences import reference_outputs
 from atonc.insight.validating.validate_options import FOLDER
 from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import dataclass
@@ -73,6 +74,7 @@ class ExpectedSide:
     cpu_mhz: float
     title: str = COMPILED
     looked: tuple[str, ...] = ()  # what else was compared with the board, and was something else
+    keeps: bool = False  # states, from one inference to the next
 
     def predicted_ms(self, cost: StepCost, cpu_hz: int, npu_hz: int) -> float:
         """Predicts for the clocks of the board: cycles stay, each counted by its own clock."""
@@ -103,6 +105,7 @@ class TargetValidation:
     reference: str = ""
     outputs: tuple[OutputResult, ...] = ()
     faults: int = 0
+    sequences: int = 0  # of a network with states: each from a reset on
 
     @property
     def compared(self) -> int:
@@ -126,6 +129,9 @@ class ExpectedRun(Protocol):
 
     def expect(self, sample: Sample) -> Expectation: ...
 
+    def reset(self) -> None:
+        """States get their first values, where a sequence begins."""
+
     def emulated(self) -> tuple[EmulatedNetwork, Contents]:
         """The network on the emulator, and what its memories hold at first."""
 
@@ -143,12 +149,13 @@ class CompiledSide:
         self.side = ExpectedSide(
             network.name,
             signature,
-            tuple(self._described(name) for name in graph.inputs),
-            tuple(self._described(name) for name in graph.outputs),
+            tuple(self._described(name) for name in graph.frame_inputs),
+            tuple(self._described(name) for name in graph.frame_outputs),
             tuple((step.number, cost) for step, cost in zip(steps, view.cost.steps, strict=True)),
             view.cost.npu_mhz,
             view.cost.cpu_mhz,
             looked=looked,
+            keeps=bool(view.compiled.program.states),
         )
 
     def _described(self, name: str) -> tuple[str, int, str]:
@@ -158,17 +165,22 @@ class CompiledSide:
     def expect(self, sample: Sample) -> Expectation:
         return expectation(self._compiled, self._emulation, sample)
 
+    def reset(self) -> None:
+        self._emulation.reset()
+
     def emulated(self) -> tuple[EmulatedNetwork, Contents]:
         self._kept = tempfile.TemporaryDirectory(prefix="atonc_")  # whoever names layers reads it again
         network = image_network(self._view, Path(self._kept.name) / "network")
         return load(network.folder), network.contents
 
-    def figures(self, references: References, samples: Sequence[Sample], turns: Sequence[Turn]) -> list[OutputResult]:
-        expected = [references.outputs(self._compiled, sample)[references.yardstick] for sample in samples]
+    def figures(
+        self, references: References, samples: Sequence[Sample], turns: Sequence[Turn], starts: Collection[int] = (0,)
+    ) -> list[OutputResult]:
+        expected = reference_outputs(references, self._compiled, samples, starts)
         return _figures(self._compiled.graph, expected, turns, self._real)
 
     def _real(self, k: int, data: bytes) -> NDArray[Any]:
-        emulation, name = self._emulation, self._compiled.graph.outputs[k]
+        emulation, name = self._emulation, self._compiled.graph.frame_outputs[k]
         emulation.memory.write(emulation.program.placed[name].address, np.frombuffer(data, np.uint8))
         return real(self._compiled.graph.tensors[name], emulation.load(name))
 
@@ -181,7 +193,7 @@ def _figures(
 ) -> list[OutputResult]:
     """ST's figures: what the board computed against the model's own kernels. `real_of`: numbers from bytes."""
     found = []
-    for k, name in enumerate(graph.outputs):
+    for k, name in enumerate(graph.frame_outputs):
         theirs = np.stack([values[k].astype(np.float32) for values in expected])
         mine = np.stack([real_of(k, turn.outputs[k]).astype(np.float32) for turn in turns])
         one = distance("board", theirs, mine, unit_of(graph, name, theirs))
@@ -206,10 +218,18 @@ class FolderSide:
             cost.cpu_mhz,
             title=str(network.c_file),
             looked=looked,
+            keeps=bool(network.states),
         )
 
     def expect(self, sample: Sample) -> Expectation:
         return self.run([sample[info.name] for info in self.net.inputs])
+
+    def reset(self) -> None:
+        self.net.reset()
+
+    def kept(self, starts: Collection[int]) -> KeptStates:
+        ranges = [(one.address, len(one.first)) for one in self.net.network.states]
+        return KeptStates(ranges, self.net.memory, starts)
 
     def emulated(self) -> tuple[EmulatedNetwork, Contents]:
         network = self.net.network
@@ -225,6 +245,14 @@ class FolderSide:
         return inputs, tuple(net.memory.read(info.address, _buffer(info)[1]).tobytes() for info in net.outputs)
 
 
+def in_sequence(side: ExpectedRun, samples: Sequence[Sample], starts: Collection[int]) -> Iterator[Expectation]:
+    """What should come out, of a network with states sequence by sequence."""
+    for number, sample in enumerate(samples):
+        if number in starts:
+            side.reset()
+        yield side.expect(sample)
+
+
 def _buffer(info: BufferInfo) -> tuple[str, int, str]:
     return info.name, info.size_bytes, tensors.dtype_of(info).str
 
@@ -233,24 +261,39 @@ def _buffer(info: BufferInfo) -> tuple[str, int, str]:
 
 
 def validate_target(
-    client: Client, expected: ExpectedRun, samples: Sequence[Sample], progress: Progress | None = None
+    client: Client,
+    expected: ExpectedRun,
+    samples: Sequence[Sample],
+    progress: Progress | None = None,
+    starts: Collection[int] = (0,),
 ) -> TargetValidation:
-    """Every sample on the board; the first also layer by layer, for the times."""
+    """Every sample on the board; the first also layer by layer, for the times. `starts`: of a network with states, the
+    samples with which sequences begin."""
     if not samples:
         raise InputError("no samples to run", remedy="give inputs with at least one sample")
     sync = client.connect()
     system = client.system_info()
     model, identity = find_network(expected.side, client.models())
     can_observe = bool(sync.capability & messages.CAN_OBSERVE)
-    turns = []
+    turns, keeps = list[Turn](), expected.side.keeps
     measured: Measured | None = None
+    sequence: list[Expectation] = []
     for number, sample in enumerate(samples):
+        if keeps and number in starts:
+            expected.reset()
         inputs, outputs = expected.expect(sample)
         if can_observe and measured is None:
+            client.resets = keeps
             layers = observed(client, model, inputs, outputs, system.cpu_hz)
             measured = times(expected.side, layers, system, client.link.description)
-        result = confirmed(client, model, inputs, outputs, messages.IO_ONLY, system.cpu_hz)
-        turns.append(Turn(inputs, outputs, result.outputs, milliseconds(result, system.cpu_hz)))
+        if keeps:
+            sequence.append((inputs, outputs))
+            if number + 1 in starts or number + 1 == len(samples):
+                turns += confirmed_sequence(client, model, sequence, system.cpu_hz)
+                sequence = []
+        else:
+            result = confirmed(client, model, inputs, outputs, messages.IO_ONLY, system.cpu_hz)
+            turns.append(Turn(inputs, outputs, result.outputs, milliseconds(result, system.cpu_hz)))
         if progress is not None:
             progress(number + 1, len(samples))
     source = _source(system, client.link.description)
@@ -258,7 +301,7 @@ def validate_target(
     measured = whole if measured is None else replace(measured, total_ms=whole.total_ms)
     return TargetValidation(
         client.link.description, sync.version_text, system, model, identity, tuple(turns), measured,
-        faults=client.faults,
+        faults=client.faults, sequences=sum(number in starts for number in range(len(samples))) if keeps else 0,
     )  # fmt: skip
 
 
@@ -327,6 +370,28 @@ def confirmed(
         f"the same input gave {len(set(seen))} different outputs",
         where=client.link.description,
         rule="an output is believed when it equals the emulator's or comes twice",
+        remedy="lower the speed of the line, shorten the cable, check the board's supply",
+    )
+
+
+def confirmed_sequence(client: Client, model: ModelInfo, frames: Sequence[Expectation], cpu_hz: int) -> list[Turn]:
+    """The same of a whole sequence, from a reset on: what a frame gives depends on all before it."""
+    seen: list[list[tuple[bytes, ...]]] = []
+    for _ in range(AGREE):
+        results = client.sequence(model, [inputs for inputs, _ in frames])
+        if any(contradiction(result, cpu_hz) for result in results):
+            client.faults += 1
+            continue
+        outputs = [result.outputs for result in results]
+        if outputs == [expected for _, expected in frames] or outputs in seen:
+            took = [milliseconds(result, cpu_hz) for result in results]
+            pairs = zip(frames, outputs, took, strict=True)
+            return [Turn(inputs, expected, got, ms) for (inputs, expected), got, ms in pairs]
+        seen.append(outputs)
+    raise TargetError(
+        f"the same sequence gave {len(seen)} different ones" if seen else "the board's times contradict its counters",
+        where=client.link.description,
+        rule="a sequence is believed when it equals the emulator's or comes twice",
         remedy="lower the speed of the line, shorten the cable, check the board's supply",
     )
 
@@ -419,7 +484,8 @@ class BuiltNetwork:
 
     def suits(self, given: Mapping[str, str]) -> bool:
         """Whether all that is asked for now was asked for then; who validates need not repeat everything."""
-        return self.asked is not None and all(self.asked.options.get(flag) == text for flag, text in given.items())
+        asked = {flag: text for flag, text in given.items() if flag != "--hop"}  # which changes no program
+        return self.asked is not None and all(self.asked.options.get(flag) == text for flag, text in asked.items())
 
 
 @dataclass(frozen=True)
@@ -530,8 +596,8 @@ class BuiltSide(FolderSide):
         edges = edges_of(built.asked.options) if built.asked else given
         self.source = read_model(model, edges)
         self.graph = order.run(self.source, edges)
-        self._require(self.graph.inputs, self.net.inputs, "inputs")
-        self._require(self.graph.outputs, self.net.outputs, "outputs")
+        self._require(self.graph.frame_inputs, self.net.inputs, "inputs")
+        self._require(self.graph.frame_outputs, self.net.outputs, "outputs")
 
     def _require(self, names: Sequence[str], infos: Sequence[BufferInfo], what: str) -> None:
         ours = [_text(self.graph.tensors[name].elements, np.dtype(self.graph.tensors[name].dtype)) for name in names]
@@ -546,14 +612,16 @@ class BuiltSide(FolderSide):
 
     def expect(self, sample: Sample) -> Expectation:
         values = edge_values(self.source, self.graph, sample)
-        return self.run([values[name] for name in self.graph.inputs])
+        return self.run([values[name] for name in self.graph.frame_inputs])
 
-    def figures(self, references: References, samples: Sequence[Sample], turns: Sequence[Turn]) -> list[OutputResult]:
-        expected = [references.outputs(self, sample)[references.yardstick] for sample in samples]
+    def figures(
+        self, references: References, samples: Sequence[Sample], turns: Sequence[Turn], starts: Collection[int] = (0,)
+    ) -> list[OutputResult]:
+        expected = reference_outputs(references, self, samples, starts)
         return _figures(self.graph, expected, turns, self._real)
 
     def _real(self, k: int, data: bytes) -> NDArray[Any]:
-        tensor = self.graph.tensors[self.graph.outputs[k]]
+        tensor = self.graph.tensors[self.graph.frame_outputs[k]]
         codes = np.frombuffer(data, tensors.dtype_of(self.net.outputs[k]))[: tensor.elements].reshape(tensor.shape)
         return real(tensor, codes)
 

@@ -168,6 +168,7 @@ class Client(Conversation):
         self.sync_info: Sync | None = None
         self.faults = 0  # how often something had to be asked again
         self._met = False  # it has answered, so its dialect is known
+        self.resets = False  # before every run: a run that is asked for again must not begin where the first one ended
 
     # ----------------------------------------------------------------------------------------------------- the commands
 
@@ -198,7 +199,26 @@ class Client(Conversation):
         sizes = [tensor.size_bytes for tensor in model.inputs]
         if [len(value) for value in inputs] != sizes:
             raise TargetError(f"inputs of {[len(value) for value in inputs]} bytes for a network that takes {sizes}")
-        return self._again("the inference does not come to an end", lambda: self._run(model, inputs, mode, first))
+        if self.resets:
+            self._can(messages.CAN_RESET, "give states their first values")
+
+        def once() -> BoardRunResult:
+            if self.resets:
+                self._reset(model)
+            return self._run(model, inputs, mode, first)
+
+        return self._again("the inference does not come to an end", once)
+
+    def sequence(self, model: ModelInfo, frames: Sequence[Sequence[bytes]]) -> list[BoardRunResult]:
+        """Frames in order, from first states on. After a fault of the line nobody knows how far the board came, so all
+        of them are sent again."""
+        self._can(messages.CAN_RESET, "give states their first values")
+
+        def whole() -> list[BoardRunResult]:
+            self._reset(model)
+            return [self._run(model, inputs, messages.IO_ONLY, number == 0) for number, inputs in enumerate(frames)]
+
+        return self._again("the sequence does not come to an end", whole)
 
     def can(self, capability: int) -> bool:
         return self.sync_info is not None and bool(self.sync_info.capability & capability)
@@ -425,6 +445,10 @@ class Client(Conversation):
                 raise WireFault(f"the board took {taken} of {len(content)} bytes")
             if state == messages.WAITING:
                 self._send(messages.acknowledge())
+
+    def _reset(self, model: ModelInfo) -> None:
+        self._ask(messages.RESET, name=model.name)
+        self._acknowledged(self._response(_INFO_S), messages.DONE)
 
     def _run(self, model: ModelInfo, inputs: Sequence[bytes], mode: int, first: bool) -> BoardRunResult:
         self._offer(model, inputs, mode, first)

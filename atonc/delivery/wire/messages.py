@@ -94,11 +94,12 @@ def signed(value: int) -> int:
 
 SYNC, SYS_INFO, DISCONNECT, NETWORK_INFO, NETWORK_RUN = 0, 1, 2, 10, 11
 MEMORY_READ, MEMORY_WRITE, MEMORY_CHECKSUM = 20, 21, 22
-PROGRAM = 70  # not ST's: asked of a firmware that has CAN_PROGRAMS
+PROGRAM, RESET = 70, 71  # not ST's: asked of a firmware that has CAN_PROGRAMS, CAN_RESET
 IDLE, WAITING, PROCESSING, DONE, ERROR = range(5)
 IO_ONLY, PER_LAYER, WITH_DATA = 1, 2, 4
 FIRST_SAMPLE = 1
 CAN_OBSERVE, CAN_MEMORY = 1, 8
+CAN_RESET = 0x200  # gives the states of a network their first values
 CAN_PROGRAMS = 0x100  # takes other programs for blocks, and gives up a run whose inputs are not acknowledged
 IS_INPUT, IS_OUTPUT, IS_INTERNAL, IS_LAST, NO_DATA, IN_POOL = 1, 2, 4, 0x100, 0x200, 0x400
 OP_INTERNAL, OP_LAST, OP_BARE = 1, 2, 4  # of a layer, the last one, without tensors

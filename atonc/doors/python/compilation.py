@@ -3,7 +3,7 @@ and how compiled networks run on the emulated chip."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from os import PathLike
@@ -21,7 +21,6 @@ from atonc.machine.base.words import count, instead
 if TYPE_CHECKING:
     from atonc.compiler.compile.pipeline import Compiled
     from atonc.compiler.emit.program import Program
-    from atonc.compiler.inputs.inputs import Shapes
     from atonc.compiler.ir import Array, Graph, Tensor
     from atonc.compiler.lower.map_ops import Mapped
     from atonc.compiler.place import Layout
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from atonc.insight.report.document import Document
     from atonc.machine.cost.band import PredictionBand
     from atonc.machine.cost.energy import EnergyEstimate
+    from atonc.machine.emu.batches import Session
     from atonc.machine.emu.network import EmulatedNetwork
 
 
@@ -46,47 +46,48 @@ Outputs = dict[str, "Array"]
 
 
 def run_compiled(compiled: Compiled, inputs: Mapping[str, Any]) -> Outputs:
-    from atonc.compiler.inputs.inputs import compiled_inputs
-    from atonc.compiler.verify.emulation import Emulation
-
-    emulation, graph = Emulation(compiled.program, compiled.graph), compiled.graph
-    shapes = {name: graph.tensors[name].shape for name in graph.inputs}
-    return _each(shapes, inputs, lambda sample: emulation.run(compiled_inputs(compiled, sample)))
+    """Every sample for itself: states, where there are some, begin with their first values."""
+    return _each(session_of(compiled), inputs)
 
 
 def run_loaded(network: EmulatedNetwork, inputs: Mapping[str, Any]) -> Outputs:
-    """A network that was read from its folder."""
-    from atonc.machine.emu.tensors import io_shape
-
-    shapes = {info.name: io_shape(info) for info in network.inputs}
-    return _each(shapes, inputs, lambda sample: _run_one(network, sample))
+    """The same with a network that was read from its folder."""
+    return _each(network.stream(), inputs)
 
 
-def _run_one(network: EmulatedNetwork, inputs: Mapping[str, Any]) -> Outputs:
-    from atonc.compiler.inputs.inputs import network_inputs
+def session_of(compiled: Compiled) -> Session:
+    from atonc.compiler.inputs.inputs import compiled_inputs
+    from atonc.compiler.verify.emulation import Emulation
+    from atonc.machine.emu.batches import Session
 
-    given = network_inputs(network, inputs)
-    for index, info in enumerate(network.inputs):
-        network.write_input(index, given[info.name])
-    for _ in network.run():
-        pass
-    return {info.name: network.read_output(index) for index, info in enumerate(network.outputs)}
+    graph, program = compiled.graph, compiled.program
+    emulation = Emulation(program, graph)
+
+    def run(frame: Mapping[str, Any]) -> Outputs:
+        found = emulation.run(compiled_inputs(compiled, frame))
+        return {name: found[name] for name in graph.frame_outputs}
+
+    def states() -> Outputs:
+        return {one.name: emulation.load(one.name).copy() for one in program.states}
+
+    return Session({name: graph.tensors[name].shape for name in graph.frame_inputs}, run, emulation.reset, states)
 
 
-def _each(shapes: Shapes, inputs: Mapping[str, Any], run: Callable[[Mapping[str, Any]], Outputs]) -> Outputs:
-    """One sample, or those of a batch one after the other."""
+def _each(session: Session, inputs: Mapping[str, Any]) -> Outputs:
+    """One sample, or those of a batch one after the other, none with the states of another."""
     from atonc.compiler.inputs.inputs import joined, samples_of
     from atonc.insight.report.terminal import in_notebook
     from atonc.machine.base import progress
 
-    samples = samples_of(shapes, inputs) if isinstance(inputs, Mapping) else None
+    samples = samples_of(session.shapes, inputs) if isinstance(inputs, Mapping) else None
     if samples is None:
-        return run(inputs)
+        return session.frame(inputs)
     found = []
     with in_notebook():
         for number, sample in enumerate(samples):
             progress.stage("running", number, len(samples))
-            found.append(run(sample))
+            session.reset()
+            found.append(session.frame(sample))
     return joined(found)
 
 
@@ -230,12 +231,17 @@ class Compilation:
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """The inputs, each with name, shape, dtype, scale and zero_point."""
-        return tuple(self.graph.tensors[name] for name in self.graph.inputs)
+        """The inputs of a frame, each with name, shape, dtype, scale and zero_point."""
+        return tuple(self.graph.tensors[name] for name in self.graph.frame_inputs)
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
-        return tuple(self.graph.tensors[name] for name in self.graph.outputs)
+        return tuple(self.graph.tensors[name] for name in self.graph.frame_outputs)
+
+    @property
+    def states(self) -> tuple[Tensor, ...]:
+        """What the network keeps from one inference to the next, by the names of its inputs in the model."""
+        return tuple(self.graph.tensors[one.name] for one in self.program.states)
 
     @cached_property
     def network(self) -> NetworkView:
@@ -283,13 +289,27 @@ class Compilation:
 
         `inputs`: a dictionary by name; or, of a network with one input, its value. Values are codes, real numbers
         (which become codes), or pictures: files or Pillow images. Several samples: arrays with an axis more, or as long
-        as there are samples along the model's first one, or lists of pictures; outputs are then as many.
+        as there are samples along the model's first one, or lists of pictures; outputs are then as many. A network with
+        states begins every sample with their first values; `stream` keeps them.
         """
         from atonc.compiler.inputs.inputs import given_by_name
-        from atonc.doors.python.compilation import run_compiled
 
-        given = given_by_name(self.graph.inputs, inputs, named)
+        given = given_by_name(self.graph.frame_inputs, inputs, named)
         return run_compiled(self.compiled, given)
+
+    def stream(self) -> Session:
+        """A sequence on the emulated chip, frame by frame: states stay from one call to the next.
+
+        >>> import numpy as np
+        >>> session = atonc.compile("examples/streaming/stream.tflite").stream()
+        >>> frames = np.load("examples/streaming/frames.npy")
+        >>> session(frames[0])["score"].shape, session.run(frames[1:])["score"].shape, session.frames
+        ((1, 1, 1, 2), (39, 1, 1, 2), 40)
+        >>> {name: value.shape for name, value in session.states.items()}
+        {'before': (1, 2, 1, 8)}
+        >>> session.reset()  # where the next sequence begins
+        """
+        return session_of(self.compiled)
 
     def save(
         self,

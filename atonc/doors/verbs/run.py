@@ -50,7 +50,7 @@ def _run(options: argparse.Namespace) -> CommandReply:
         runs.dump(wanted.dump, result)
     info = fitting_c_info(result.net.network)[0]
     cost, tool = costs.network_cost(result.net, result.steps, info=info), folder_view.tool_of(result.net.network, info)
-    view = run_text.RunView(result, cost, differences, layers, violations, tool)
+    view = run_text.RunView(result, cost, differences, layers, violations, tool, wanted.hop)
     code = 1 if differences is not None and any(d.different for d in differences) else 0
     return CommandReply("run", run_text.document(view, options.verbose), build_hash(wanted.directory), code=code)
 

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 from atonc.doors.verbs.compiling import compiler_options, model_options, model_path
 from atonc.doors.verbs.parser import SHOWN, Command, declared_values, flags
 from atonc.doors.verbs.reply import CiOptions, CommandReply, file_hash, note, progress
-from atonc.insight.validating.validate_options import BOARD_SAMPLES, FOLDER, MODES, SAMPLES, ValidateOptions
+from atonc.insight.validating.validate_options import (
+    BOARD_FRAMES,
+    BOARD_SAMPLES,
+    FOLDER,
+    MODES,
+    SAMPLES,
+    ValidateOptions,
+)
 from atonc.machine.base.about import __version__
 from atonc.machine.base.disk import write_file, write_files
 from atonc.machine.base.errors import InputError
@@ -36,6 +43,7 @@ if TYPE_CHECKING:
 
     Found = tuple[TargetValidation, NetworkView, dict[str, str]]  # with what reproduces the build
     ModelSide = BuiltSide | CompiledSide
+    Frames = tuple[list[Sample], list[int]]  # samples, and with which of them sequences begin
     Told = Callable[[], tuple[NetworkView, dict[str, str]]]
 
 
@@ -116,6 +124,7 @@ def _on_emulator(options: argparse.Namespace, model: Path, built: Options | None
     from atonc.compiler.inputs.arrays import csv_text
     from atonc.insight.report import validate_text
     from atonc.insight.report.document import lines
+    from atonc.insight.report.html.page import document_page
     from atonc.insight.runs.runs import npz
     from atonc.insight.validating.validating import validate_model
 
@@ -134,6 +143,8 @@ def _on_emulator(options: argparse.Namespace, model: Path, built: Options | None
         return again(verb, model, wanted, *more)
 
     document = validate_text.document(found, options.min_cos, other, options.verbose, options.per_layer)
+    if options.page:
+        write_file(options.page, document_page(document))
     return CommandReply("validate", document, file_hash(model), subject=model)
 
 
@@ -154,15 +165,16 @@ def _on_virtual_board(options: argparse.Namespace, model: Path) -> CommandReply:
     if chosen is not None:
         _say_chosen(options, chosen, asked(given))
         side = BuiltSide(chosen, model, given)
-        turns = map(side.expect, _samples(options, side.source, BOARD_SAMPLES))
+        samples, starts = _samples(options, side.source, BOARD_SAMPLES)
         board = chosen.asked.board if chosen.asked else ""
-        found = boarding.validate_built(chosen.c_file, board, turns, options.runtime)
+        turns, kept = targeting.in_sequence(side, samples, starts), side.kept(starts)
+        found = boarding.validate_built(chosen.c_file, board, turns, options.runtime, kept)
     else:
         if looked.found:
             _say_compiled(options, model, looked, "is of this model with these options")
         view = generating.analyze(model, given)
-        samples = _samples(options, view.compiled.source, BOARD_SAMPLES)
-        found = boarding.validate_on_board(view, samples, options.runtime)
+        samples, starts = _samples(options, view.compiled.source, BOARD_SAMPLES)
+        found = boarding.validate_on_board(view, samples, options.runtime, starts=starts)
     document, loud = target_text.virtual(found), not found.equal
     return CommandReply("validate-board", document, file_hash(model), loud=loud, subject=model, complain=False)
 
@@ -209,9 +221,9 @@ def _bisected(options: argparse.Namespace, path: Path, client: Client) -> Comman
     side: ExpectedRun
     try:
         if path.is_dir():
-            side, samples = _folder_side(options, path)
+            side, samples, _ = _folder_side(options, path)
         else:
-            side, samples, _ = _model_side(options, path, client)
+            side, (samples, _), _ = _model_side(options, path, client)
         found = bisect_target(client, side, samples, lambda line: note(line, options))
     finally:
         client.disconnect()
@@ -224,14 +236,14 @@ def _model(options: argparse.Namespace, path: Path, client: Client) -> Found:
     from atonc.insight.validating.references import References
 
     with References(path) as references:
-        side, samples, told = _model_side(options, path, client)
-        found = _run_on_board(options, client, side, samples)
-        figures = side.figures(references, samples, found.turns)
+        side, (samples, starts), told = _model_side(options, path, client)
+        found = _run_on_board(options, client, side, samples, starts)
+        figures = side.figures(references, samples, found.turns, starts)
         found = replace(found, reference=references.yardstick, outputs=tuple(figures))
     return found, *told()
 
 
-def _model_side(options: argparse.Namespace, path: Path, client: Client) -> tuple[ModelSide, list[Sample], Told]:
+def _model_side(options: argparse.Namespace, path: Path, client: Client) -> tuple[ModelSide, Frames, Told]:
     """With samples, and what shows and reproduces the network."""
     from atonc.compiler.compile.reproduce import asked
     from atonc.delivery.generate import generating
@@ -262,11 +274,11 @@ def _model_side(options: argparse.Namespace, path: Path, client: Client) -> tupl
 def _folder(options: argparse.Namespace, path: Path, client: Client) -> Found:
     from atonc.insight.explain import folder
 
-    side, samples = _folder_side(options, path)
-    return _run_on_board(options, client, side, samples), folder.view_of(side.net), {}
+    side, samples, starts = _folder_side(options, path)
+    return _run_on_board(options, client, side, samples, starts), folder.view_of(side.net), {}
 
 
-def _folder_side(options: argparse.Namespace, path: Path) -> tuple[FolderSide, list[Sample]]:
+def _folder_side(options: argparse.Namespace, path: Path) -> tuple[FolderSide, list[Sample], list[int]]:
     from atonc.delivery.trials import targeting
     from atonc.insight.runs import runs
 
@@ -277,21 +289,27 @@ def _folder_side(options: argparse.Namespace, path: Path) -> tuple[FolderSide, l
     else:
         count = options.batches or SAMPLES
         samples = [runs.choose_inputs(net, runs.RunOptions(path, seed=options.seed + k)) for k in range(count)]
-    return targeting.FolderSide(net), samples
+    if options.frames and (not net.network.states or len(samples) % options.frames):
+        rule = "samples of a folder are frames of sequences of one length, where the network keeps states"
+        remedy = "leave --frames out, or give -b or -vi of a multiple"
+        raise InputError(f"--frames {options.frames} for {len(samples)} samples", rule=rule, remedy=remedy)
+    return targeting.FolderSide(net), samples, list(range(0, len(samples), options.frames or len(samples) or 1))
 
 
 def _run_on_board(
-    options: argparse.Namespace, client: Client, side: ExpectedRun, samples: list[Sample]
+    options: argparse.Namespace, client: Client, side: ExpectedRun, samples: list[Sample], starts: list[int]
 ) -> TargetValidation:
     from atonc.delivery.trials import targeting
 
-    return targeting.validate_target(client, side, samples, progress(options, "samples on the board"))
+    return targeting.validate_target(client, side, samples, progress(options, "samples on the board"), starts)
 
 
-def _samples(options: argparse.Namespace, source: Graph, count: int) -> list[Sample]:
-    from atonc.insight.validating.validating import chosen_samples
+def _samples(options: argparse.Namespace, source: Graph, count: int) -> Frames:
+    from atonc.insight.validating.validating import chosen_frames
 
-    return chosen_samples(source, declared_values(ValidateOptions, options), options.seed, count)
+    frames = BOARD_FRAMES if MODES[options.mode] == "board" else SAMPLES
+    asked = declared_values(ValidateOptions, options)
+    return chosen_frames(source, asked, options.seed, count, frames)
 
 
 def _say_chosen(options: argparse.Namespace, chosen: BuiltNetwork, given: Mapping[str, str]) -> None:

@@ -71,6 +71,10 @@ class EvaluateOptions:
         "", "--images", DATA, "the folder of the images that a COCO file names", metavar="DIR", takes=LOCAL
     )
     limit: int = option(0, "--limit", DATA, "only this many samples, evenly spread; 0: all", metavar="N", parse=whole)
+    frames: int = option(
+        0, "--frames", DATA, "of a network with states: a sample is a sequence of so many frames, its answer that of "
+        "the last one", metavar="N", parse=whole,
+    )  # fmt: skip
     resize: str = option(
         "stretch",
         "--resize",

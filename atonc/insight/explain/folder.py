@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
+from atonc.compiler.emit.write import first_words
 from atonc.compiler.place.pools import outside_chip
 from atonc.compiler.place.usage import CountedPool, memory_use
 from atonc.compiler.plan.types import FILLED, BufferKind
@@ -28,6 +29,7 @@ from atonc.insight.explain.types import (
     LayerFacts,
     LayerView,
     NetworkView,
+    StateMemoryView,
     StepView,
     TensorView,
     shares,
@@ -41,6 +43,7 @@ from atonc.machine.emu.files.c_info import CInfo, InfoBuffer, InfoNode, fitting_
 from atonc.machine.emu.files.network_c import read_network
 from atonc.machine.emu.files.types import CompiledNetwork, FunctionCall
 from atonc.machine.emu.network import EmulatedNetwork, NetworkStep, load, memory_of, plan_steps
+from atonc.machine.emu.states import StateView, named_states
 from atonc.machine.hw.cycles import hardware
 from atonc.machine.hw.cycles.work import epoch_macs
 from atonc.machine.hw.machine import Machine, stm32n6
@@ -125,8 +128,15 @@ def view_of(net: EmulatedNetwork, adjust: Adjust = lambda machine: machine) -> N
         inputs=saved.inputs if saved else tuple(map(vendor.file_tensor, network.inputs)),
         outputs=saved.outputs if saved else tuple(map(vendor.file_tensor, network.outputs)),
         tensors=saved.tensors if saved else _tensors(network, info),
+        states=tuple(_state(one, banks) for one in named_states(network)),
         verified=saved.verified if saved else None,
     )
+
+
+def _state(one: StateView, banks: Sequence[CountedPool]) -> StateMemoryView:
+    at, size = one.memory.address, len(one.memory.first)
+    pool = next((bank.name for bank in banks if bank.base <= at < bank.base + bank.size_bytes), "")
+    return StateMemoryView(one.name, at, size, pool, first_words(one.dtype, one.memory.first))
 
 
 def _buffers(

@@ -11,6 +11,7 @@ from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.compile.pipeline import Compiled
 from atonc.compiler.emit.encryption import ACC_CONFS, IN_PLAIN, UNSEEN
 from atonc.compiler.emit.program import ProgramStep
+from atonc.compiler.emit.write import states
 from atonc.compiler.frontends.coverage import CONVERSIONS, coverage
 from atonc.compiler.ir import Op, layer_name
 from atonc.compiler.ops.shapes import macs
@@ -34,6 +35,7 @@ from atonc.insight.explain.types import (
     LayerView,
     NetworkView,
     PoolView,
+    StateMemoryView,
     StepView,
     Verified,
     shares,
@@ -114,6 +116,10 @@ def network_view(view: CompileView) -> NetworkView:
         silicon=compiled.silicon,
         inputs=tuple(tensors.tensor_view(compiled.graph.tensors[name]) for name in compiled.graph.inputs),
         outputs=tuple(tensors.tensor_view(compiled.graph.tensors[name]) for name in compiled.graph.outputs),
+        states=tuple(
+            StateMemoryView(*(row[key] for key in ("name", "address", "size_bytes", "pool", "first")))
+            for row in states(compiled.program, compiled.graph)
+        ),
         tensors={
             name: tensors.tensor_view(compiled.graph.tensors[name])
             for layer in layers

@@ -363,6 +363,20 @@ class BufferView:
 
 
 @dataclass(frozen=True)
+class StateMemoryView:
+    """What the network keeps from one inference to the next, and what a reset writes there."""
+
+    name: str
+    address: int
+    size_bytes: int
+    pool: str
+    first: str  # in words
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.size_bytes:,} bytes at {self.address:#010x} ({self.pool}), first {self.first}"
+
+
+@dataclass(frozen=True)
 class PoolView:
     name: str
     base: int
@@ -429,6 +443,7 @@ class NetworkView:
     inputs: tuple[TensorView, ...] = ()
     outputs: tuple[TensorView, ...] = ()
     tensors: Mapping[str, TensorView] = field(default_factory=dict)  # of the layers' inputs and outputs
+    states: tuple[StateMemoryView, ...] = ()
     verified: Verified | None = None
     accuracy: AccuracyReport | None = None  # where it loses against float, if that was asked
     advice: tuple[tuple[str, str], ...] = ()  # options that were tried and help: flags, what each brings

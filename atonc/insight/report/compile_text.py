@@ -15,6 +15,7 @@ from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.compile.pipeline import Compiled, Scheduled
 from atonc.compiler.emit.encryption import count as count_encrypted
 from atonc.compiler.emit.program import Program, ProgramStep
+from atonc.compiler.emit.write import states
 from atonc.compiler.frontends.coverage import coverage, quantiser
 from atonc.compiler.ir import Graph, text
 from atonc.compiler.lower.map_ops import CpuReason, Mapped
@@ -79,6 +80,8 @@ def document(
         sections = [*report(view).sections, doc.Chapter("", written)]
     else:
         sections = [_short_head(view), *_short_time(view), _short_cpu(view), _short_memory(view), _evidence(view)]
+    held = sum(one.size_bytes for one in view.compiled.program.states)
+    frames = parts.frames_row(cost.latency_ms, held, view.options.hop)
     gate = doc.SummaryRow("gates", f"{count(len(broken), 'gate')} broken", doc.Mark.ALARM)
     summary = (
         doc.predicted_row(cost),
@@ -86,7 +89,7 @@ def document(
         doc.flash_row(view.memory),
         doc.cpu_row(on_cpu, cost.latency_ms),
         _verified(view),
-        gate if broken else parts.energy_row(cost.energy),
+        gate if broken else frames or parts.energy_row(cost.energy),
         doc.files_row(view.files),
         doc.next_row(advice.brings, advice.command) if advice else doc.next_row(_next(view)),
     )
@@ -116,8 +119,7 @@ def picture(view: CompileView, network: NetworkView, layers: Sequence[Mapping[st
     }
     if proof is not None:
         figures["verification"] = f"{count(proof.layers, 'layer')} emulated, {proof.worst_text}"
-    for what, names in (("input", graph.inputs), ("output", graph.outputs)):
-        figures |= {f"{what} {doc.short_name(name)}": _kind_text(graph, name) for name in names[:_MOST_EDGES]}
+    figures |= {f"{edge.strip()} {doc.short_name(name)}": _kind_text(graph, name) for edge, name in _edges(graph)}
     shown = doc.Terms({name: said for name, said in figures.items() if said})
     slowest = sorted(layers, key=lambda row: -row["milliseconds"])[:_SLOWEST_LAYERS]
     return doc.Document(
@@ -137,8 +139,7 @@ def short_lines(view: CompileView) -> list[str]:
     lines = [
         f"<compiled {doc.short_name(view.model)} for {doc.short_name(view.board.name)}: {view.cost.latency_ms:.3f} ms "
         f"predicted ({low:.3f} to {high:.3f})>",
-        *(f"  input  {doc.short_name(n)} {_kind_text(graph, n)}" for n in graph.inputs[:_MOST_EDGES]),
-        *(f"  output {doc.short_name(n)} {_kind_text(graph, n)}" for n in graph.outputs[:_MOST_EDGES]),
+        *(f"  {edge} {doc.short_name(name)} {_kind_text(graph, name)}" for edge, name in _edges(graph)),
         f"  {count(number['total'], 'epoch')}, {number['npu']} on the NPU; RAM {memory.ram_bytes:,} bytes, weights "
         f"{memory.weights_bytes:,}",
         f"  {verified}",
@@ -188,8 +189,12 @@ def _head(view: CompileView) -> Iterator[doc.Block]:
     steps = ((step.bound_by, step.milliseconds) for step in view.cost.steps)
     yield from (doc.Marked(doc.Mark.ALARM, line) for line in spill_lines(view.memory.spilled_bytes, steps))
     yield doc.head("model ", f"{view.model} ({source.source}), {model_size(view)}")
-    yield from (f"input  {edge_text(graph, n)}" for n in graph.inputs)
-    yield from (f"output {edge_text(graph, n)}" for n in graph.outputs)
+    yield from (f"{edge} {edge_text(graph, name)}" for edge, name in _edges(graph, len(graph.tensors)))
+    yield from (
+        f"state {elided(row['name'], LONG_NAME)} at {row['address']:#x} ({row['pool']}), {row['size_bytes']:,} "
+        f"bytes, first {row['first']}"
+        for row in states(view.compiled.program, graph)
+    )
     yield from map(doc.Note, (*source.notes, *(n for n in graph.notes if n not in source.notes)))
     kinds = Counter(op.kind for op in graph.ops).most_common()
     yield f"layers: {', '.join(f'{times} {kind}' for kind, times in kinds)}"
@@ -197,6 +202,13 @@ def _head(view: CompileView) -> Iterator[doc.Block]:
     found = Counter(str(one.severity) for one in view.compiled.findings)
     yield f"safety: {count(found['violation'], 'violation')}, {count(found['unproven'], 'unproven configuration')}"
     yield from parts.silicon_lines(view.compiled.silicon, verbose=True)
+
+
+def _edges(graph: Graph, most: int = _MOST_EDGES) -> list[tuple[str, str]]:
+    """What the application supplies, what the network keeps, what the application gets; of each so many."""
+    kept = [state.input for state in graph.states if state.kept]
+    kinds = (("input ", graph.frame_inputs), ("state ", kept), ("output", graph.frame_outputs))
+    return [(edge, name) for edge, names in kinds for name in names[:most]]
 
 
 def model_size(view: CompileView) -> str:
@@ -374,8 +386,9 @@ def as_json(view: CompileView) -> dict[str, Any]:
         **doc.fields_of(view, "model", "name"),
         "board": view.board.name,
         **doc.fields_of(view, "macs", "operators", "layers"),
-        "inputs": [edge_data(graph, name) for name in graph.inputs],
-        "outputs": [edge_data(graph, name) for name in graph.outputs],
+        "inputs": [edge_data(graph, name) for name in graph.frame_inputs],
+        "outputs": [edge_data(graph, name) for name in graph.frame_outputs],
+        **states_data(view),
         "epochs": counts(compiled.program.steps),
         **doc.fields_of(cost, "cycles", "st_cycles", "latency_ms"),
         **cost.band.as_data(cost.latency_ms),
@@ -399,6 +412,12 @@ def as_json(view: CompileView) -> dict[str, Any]:
         "files": list(view.files),
         "seconds": compiled.seconds,
     }
+
+
+def states_data(view: CompileView) -> dict[str, Any]:
+    """Nothing of a network without states."""
+    found = states(view.compiled.program, view.compiled.graph)
+    return {"states": found, **parts.frames_data(view.cost.latency_ms, view.options.hop)} if found else {}
 
 
 def edge_data(graph: Graph, name: str) -> dict[str, Any]:
@@ -464,10 +483,8 @@ def encryption_data(view: CompileView) -> dict[str, Any] | None:
 
 def _short_head(view: CompileView) -> doc.Chapter:
     source, graph = view.compiled.source, view.compiled.graph
-    edges = [("input ", name) for name in graph.inputs[:_MOST_EDGES]] + [
-        ("output", name) for name in graph.outputs[:_MOST_EDGES]
-    ]
-    more = len(graph.inputs) + len(graph.outputs) - len(edges)
+    edges = _edges(graph)
+    more = len(_edges(graph, len(graph.tensors))) - len(edges)
     notes = list(dict.fromkeys((*source.notes, *graph.notes, *memory_notes(view))))
     blocks: list[doc.Block] = [f"  {edge} {edge_text(graph, name, _EDGE_NAME)}" for edge, name in edges]
     blocks += [f"  and {count(more, 'more input or output', 'more inputs and outputs')} (-v)"] if more else []

@@ -186,6 +186,7 @@ class Trend:
     title: str
     points: Sequence[tuple[str, float, str]]
     bounds: Sequence[tuple[float, float] | None] = ()
+    of: str = "builds"  # what its points are
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count, ms_text, size_text
 from atonc.machine.hw.machine import milliseconds
 
-MOST_ACTIONS = 3
+MOST_ACTIONS, MOST_STATES = 3, 8
 _FLAG = re.compile(r"--[a-z][a-z-]*")
 
 
@@ -97,6 +97,13 @@ def more_figures(network: NetworkView) -> Iterator[KeyFigure]:
     uses = network.memory.ram_by_use
     if len(uses) > 1:
         yield KeyFigure("RAM", ", ".join(f"{RAM_FOR[use]} {size_text(size)}" for use, size in uses.items()))
+    if network.states:
+        yield KeyFigure("states", "; ".join(map(str, network.states[:MOST_STATES])) + _more(network))
+
+
+def _more(network: NetworkView) -> str:
+    left = len(network.states) - MOST_STATES
+    return f"; and {left} more" if left > 0 else ""
 
 
 def best_actions(network: NetworkView) -> list[BestAction]:

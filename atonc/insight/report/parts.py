@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from atonc.insight.explain.rules import bound_in_short, bound_name
 from atonc.insight.report.document import Chapter, Column, Mark, Marked, SummaryRow, Table, at_most, head
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.base.words import count, elided
+from atonc.machine.base.words import count, elided, ms_text
 from atonc.machine.cost.energy import SOURCE, EnergyEstimate, amount
 from atonc.machine.cost.network import StepCost
 from atonc.machine.hw.four_bits import ASSUMED, PROBABILITY
@@ -34,6 +34,22 @@ def energy_lines(energy: EnergyEstimate) -> list[str]:
 
 def energy_row(energy: EnergyEstimate) -> SummaryRow | None:
     return SummaryRow("energy", f"{energy}, estimated") if energy.known else None
+
+
+def frames_row(latency_ms: float, states_bytes: int, hop_ms: float, frames: int = 0) -> SummaryRow | None:
+    """What a frame takes of a network with states, and of the time until the next. `frames`: how many were run."""
+    if not states_bytes:
+        return None
+    run = f"{count(frames, 'frame')} in order from first states, " if frames else ""
+    factor = f"; real-time factor {latency_ms / hop_ms:.3g} of {hop_ms:g} ms" if hop_ms else ""
+    late = Mark.ALARM if hop_ms and latency_ms > hop_ms else None
+    text = f"{run}{ms_text(latency_ms)} each predicted{factor}; {count(states_bytes, 'byte')} of states"
+    return SummaryRow("frames", text, late)
+
+
+def frames_data(latency_ms: float, hop_ms: float) -> dict[str, Any]:
+    factor = {"hop_ms": hop_ms, "real_time_factor": latency_ms / hop_ms} if hop_ms else {}
+    return {"ms_per_frame": latency_ms, **factor}
 
 
 def energy_data(energy: EnergyEstimate) -> dict[str, Any]:

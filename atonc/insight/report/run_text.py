@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from atonc.compiler.compare.layers import LayerReport
     from atonc.insight.runs.runs import BufferDifference, RunResult
     from atonc.machine.cost.network import NetworkCost
+    from atonc.machine.emu.bus import AddressSpace
     from atonc.machine.emu.files.types import BufferInfo
+    from atonc.machine.emu.states import StateView
 
 VIOLATION_FIELDS = ("rule", "sentence", "severity", "epoch", "unit", "seen", "limit", "remedy")
 COST_FIELDS = ("cycles", "bound_by", "st_cycles", "st_bound_by", "cost_known=known", "origin")
@@ -49,6 +51,7 @@ class RunView:
     layers: LayerReport | None = None
     violations: Sequence[Violation] | None = None
     tool: str = "a compiler that does not name itself"
+    hop_ms: float = 0.0  # from one frame to the next, where the user said so
 
 
 def document(view: RunView, verbose: bool = False) -> doc.Document:
@@ -60,7 +63,10 @@ def document(view: RunView, verbose: bool = False) -> doc.Document:
     sections = [
         doc.Chapter(
             f"network {net.name} ({plain(net.c_file.name)}), compiled by {view.tool}, {flavour}",
-            [f"input  {i.name} {_shape(i.mem_shape or i.shape)} {i.type.lower()}" for i in result.net.inputs],
+            [
+                *(f"input  {i.name} {_shape(i.mem_shape or i.shape)} {i.type.lower()}" for i in result.net.inputs),
+                *(f"state  {s.name} {_shape(s.shape)} {s.dtype}, reset before the run" for s in result.net.states),
+            ],
         ),
         epoch_chapter(rows, verbose, "kind", "origin"),
         doc.Chapter("", cost_lines(cost) if verbose else []),
@@ -76,11 +82,16 @@ def document(view: RunView, verbose: bool = False) -> doc.Document:
     summary = (
         doc.SummaryRow("emulated", f"{count(kinds.total(), 'epoch')} ({listed}) in {result.seconds:.2f} s"),
         doc.predicted_row(cost),
+        parts.frames_row(cost.latency_ms, _states_bytes(view), view.hop_ms, result.frames),
         doc.SummaryRow("CPU", f"{ms_text(cost.cpu_ms)} of it"),
         _safety_row(view.violations),
         _compared_row(view.differences),
     )
     return doc.Document(sections=sections, summary=summary, data=lambda: as_json(view))
+
+
+def _states_bytes(view: RunView) -> int:
+    return sum(len(one.first) for one in view.result.net.network.states)
 
 
 def _safety_row(found: Sequence[Violation] | None) -> doc.SummaryRow | None:
@@ -211,6 +222,9 @@ def as_json(view: RunView) -> dict[str, Any]:
         "bound_by": dict(cost.bound_by),
         "seconds": result.seconds,
     }
+    if result.frames:
+        data |= {"frames": result.frames, **parts.frames_data(cost.latency_ms, view.hop_ms)}
+        data["states"] = [_state_data(one, result.net.memory) for one in result.net.states]
     if view.violations is not None:
         data["violations"] = [violation_data(v) for v in view.violations]
     if view.layers is not None:
@@ -224,6 +238,15 @@ def _edge_data(info: BufferInfo, value: Array) -> dict[str, Any]:
     scale, zero_point = _scale(info)
     return {"name": info.name, "shape": list(value.shape), "dtype": value.dtype.name, "scale": scale,
             "zero_point": zero_point}  # fmt: skip
+
+
+def _state_data(one: StateView, memory: AddressSpace) -> dict[str, Any]:
+    """As the last frame left it."""
+    from atonc.insight.runs.runs import digest
+
+    value = one.read(memory)
+    known = {"name": one.name, "shape": list(one.shape), "dtype": one.dtype, "address": one.memory.address}
+    return known | {"scale": one.scale, "zero_point": one.zero_point if one.scale else None, "sha256": digest(value)}
 
 
 def _scale(info: BufferInfo) -> tuple[float | None, int | None]:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from atonc.insight.report import document as doc
+from atonc.insight.report import parts
 from atonc.insight.validating.judging import (
     FAR,
     MARGIN,
@@ -24,6 +25,7 @@ from atonc.insight.validating.judging import (
     ratio,
     unjudged,
 )
+from atonc.insight.validating.sequences import Drift, SequenceResult
 from atonc.insight.validating.validating import Validation
 from atonc.machine.base.words import count, elided
 
@@ -37,9 +39,18 @@ SHORT = (
     doc.Column[Row]("exact %", lambda row: row[1].metrics.exact_percent, "{:.2f}", width=7),
     doc.Column[Row]("within 1", lambda row: row[1].metrics.within_1_percent, "{:.2f}"),
     doc.Column[Row]("max", lambda row: row[1].max_lsb, "{:.0f}", width=4),
-    doc.Column[Row](
-        "", lambda row: row[2], left=True, mark=lambda row: MARKS.get(row[2], doc.Mark.GOOD)
-    ),
+    doc.Column[Row]("", lambda row: row[2], left=True, mark=lambda row: MARKS.get(row[2], doc.Mark.GOOD)),
+)
+
+
+MOST_POINTS = 100
+DRIFT = (
+    doc.Column[Drift]("output", lambda one: elided(one.output, _WIDTH - 1), width=_WIDTH, left=True),
+    doc.Column[Drift]("first quarter", lambda one: one.ends[0], "{:.4f}", width=8),
+    doc.Column[Drift]("last quarter", lambda one: one.ends[1], "{:.4f}", width=8),
+    doc.Column[Drift]("largest", lambda one: max(one.codes, default=0.0), "{:.4f}", width=8),
+    doc.Column[Drift]("in frame", lambda one: one.worst),
+    doc.Column[Drift]("from", lambda one: one.against, left=True),
 )
 
 
@@ -74,11 +85,15 @@ def document(
     outputs = as_json(found, min_cosine)["outputs"]
     every = per_layer and verbose
     sections = _sections(found, min_cosine, every) if per_layer or verbose else [_short(found, min_cosine)]
+    sequence = found.sequence if found.sequence and found.sequence.drift else None
+    drift = [doc.Chapter("drift over the sequence", list(_drift(sequence)))] if sequence else []
     without = ("ratio", "spread", "judged")
     return doc.Document(
         f"{verdict}: {count(found.samples, 'sample')} emulated, against {reference}{cosine}",
-        [doc.Chapter("", list(blocks)) for blocks in sections],
+        [*(doc.Chapter("", list(blocks)) for blocks in sections), *drift],
         list(_summary(found, min_cosine, again)) if again is not None else (),
+        "Validation over a sequence" if sequence else "Validation",
+        f"{verdict}: {count(found.samples, 'frame' if sequence else 'sample')} emulated, against {reference}",
         data=lambda: as_json(found, min_cosine, per_layer),
         tables={
             "outputs": [{key: value for key, value in one.items() if key not in without} for one in outputs],
@@ -86,6 +101,7 @@ def document(
             "operators": [asdict(check) | {"bad": check.bad} for check in found.reading],
         },
         checks=list(checks(found, min_cosine)),
+        plot=next((one for chapter in drift for one in chapter.blocks if isinstance(one, doc.Trend)), None),
     )
 
 
@@ -96,7 +112,8 @@ def verdict_of(found: Validation, min_cosine: float = MIN_COSINE) -> str:
 
 
 def _short(found: Validation, min_cosine: float) -> Iterator[doc.Block]:
-    yield f"{count(found.samples, 'sample')} on the emulator against {found.reference}"
+    what = "frame" if found.sequence is not None else "sample"
+    yield f"{count(found.samples, what)} on the emulator against {found.reference}"
     yield from map(doc.Note, found.notes)
     rows: list[Row] = []
     apart = False
@@ -116,12 +133,42 @@ def _short(found: Validation, min_cosine: float) -> Iterator[doc.Block]:
         yield f"(cosine below {min_cosine}: {MARGIN} times the distance of the network rounded otherwise passes)"
 
 
+def sequence_row(found: SequenceResult) -> doc.SummaryRow:
+    of = f" of {found.sequences} sequences, reset before each" if found.sequences > 1 else " from first states"
+    equal = f"{count(found.frames, 'frame')}{of}: {found.compared:,} bytes of layers, outputs and states equal"
+    if found.real and not found.different:
+        held = "layers within their limits (real numbers on the CPU), states as the frame before left them"
+        return doc.SummaryRow("sequence", f"{count(found.frames, 'frame')}{of}: {held}", doc.Mark.GOOD)
+    if not found.different:
+        return doc.SummaryRow("sequence", f"{equal} to the chain of the same codes", doc.Mark.GOOD)
+    said = (
+        f"{found.different:,} of {found.compared:,} bytes differ from the chain of the same codes, first {found.first}"
+    )
+    return doc.SummaryRow("sequence", said, doc.Mark.ALARM)
+
+
+def _drift(found: SequenceResult) -> Iterator[doc.Block]:
+    """How far outputs are from the reference with time: a chain may part from it, and should not run away."""
+    yield f"{count(found.frames, 'frame')}, root mean square distance in codes (LSB)"
+    yield doc.Table(DRIFT, found.drift, "Drift over the sequence", True)
+    for one in found.drift:
+        title = f"output {doc.short_name(one.output)}: codes from {doc.short_name(one.against)}"
+        yield doc.Trend(title, drift_points(one), of="frames")
+
+
+def drift_points(one: Drift) -> list[tuple[str, float, str]]:
+    """Not more than a plot can show: of each group of frames the furthest."""
+    together = -(-len(one.codes) // MOST_POINTS)
+    groups = ((at, one.codes[at : at + together]) for at in range(0, len(one.codes), together))
+    return [(f"frame {at + (k := values.index(max(values)))}", values[k], f"{values[k]:.3g}") for at, values in groups]
+
+
 def _kernels(title: str) -> str:
     """The first word is the tool, which stands above the table; what tells kernels apart comes behind it."""
     return title if len(title) <= _WIDTH - 3 else title.split(" ", 1)[-1]
 
 
-def _summary(found: Validation, min_cosine: float, again: Callable[..., str]) -> Iterator[doc.SummaryRow]:
+def _summary(found: Validation, min_cosine: float, again: Callable[..., str]) -> Iterator[doc.SummaryRow | None]:
     failed = list(complaints(found, min_cosine))
     if failed:
         yield doc.SummaryRow("failed", f"{count(len(failed), 'complaint')}, see below", doc.Mark.ALARM)
@@ -143,6 +190,9 @@ def _summary(found: Validation, min_cosine: float, again: Callable[..., str]) ->
             others = f", max error {max(apart):g} LSB" if max(apart) else ""
             exact = f"{sum(one == 0 for one in apart)} of {count(len(apart), 'tensor')}"
             yield doc.SummaryRow(label, f"{exact} equal to {against}{others}")
+    if (one := found.sequence) is not None:
+        yield sequence_row(one)
+        yield parts.frames_row(one.latency_ms, one.states_bytes, one.hop_ms, 0)
     if (a := found.accuracy) is not None:
         by_program, by_reference = f"{a.program / a.samples:.2%}", f"{a.reference / a.samples:.2%}"
         yield doc.SummaryRow("accuracy", f"{by_program} by label on the emulator, {by_reference} by the reference")
@@ -228,6 +278,10 @@ def as_json(found: Validation, min_cosine: float = MIN_COSINE, per_layer: bool =
         "worst_operator": worst_of(found.reading),
         "first_misread": misread.tensor if misread is not None else None,
     }
+    if (one := found.sequence) is not None:
+        drift = [asdict(row) | {"worst_frame": row.worst} for row in one.drift]
+        figures = {key: value for key, value in asdict(one).items() if key not in ("drift", "latency_ms", "hop_ms")}
+        data["sequence"] = {**figures, **parts.frames_data(one.latency_ms, one.hop_ms), "drift": drift}
     if found.accuracy is not None:
         data["accuracy"] = asdict(found.accuracy)
     if per_layer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from atonc.compiler.request.options import whole
+from atonc.compiler.request.options import positive, whole
 from atonc.machine.base.declare import AGAIN, PLAIN, Takes, option
 from atonc.machine.base.frozen import dataclass
 
@@ -27,6 +27,12 @@ class RunOptions:
         (), "--input", PLAIN, ".npz, .npy, .png, .jpg", metavar="FILE", parse=Path, takes=Takes(many=AGAIN)
     )
     seed: int = option(0, "--seed", PLAIN, "photo-like input from this number (default 0)", parse=whole)
+    frames: int = option(
+        0, "--frames", PLAIN, "length of the sequence that is made, of a network with states", metavar="N", parse=whole
+    )
+    hop: float = option(
+        0.0, "--hop", PLAIN, "milliseconds from frame to frame, for the real-time factor", metavar="MS", parse=positive
+    )
     output: Path | None = option(None, "--output", PLAIN, "write the outputs", metavar="FILE.npz", parse=Path)
     save_input: Path | None = option(
         None, "--save-input", PLAIN, "write the inputs that were used", metavar="FILE.npz", parse=Path

@@ -28,6 +28,7 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count
 from atonc.machine.emu import network as emulated
 from atonc.machine.emu import tensors
+from atonc.machine.emu.batches import frames_of, joined, refuse_states
 from atonc.machine.emu.files.types import BufferInfo
 from atonc.machine.emu.network import EmulatedNetwork, NetworkStep
 from atonc.machine.hw.stream import Stream
@@ -63,6 +64,7 @@ class RunResult:
     streams: tuple[StreamSnapshot, ...] = ()
     seconds: float = 0.0
     complete: bool = True
+    frames: int = 0  # of a network with states: that ran in order, from its first states on
 
 
 def run(options: RunOptions, progress: Callable[[int, int], None] | None = None) -> RunResult:
@@ -83,22 +85,47 @@ def execute(
     progress: Callable[[int, int], None] | None = None,
 ) -> RunResult:
     last = net.steps[-1].number if net.steps else 0
+    frames = sequence_of(net, inputs, options)
     if options.until is not None and not 1 <= options.until <= last:
         raise InputError(f"there is no epoch {options.until}", where="--until", remedy=f"say an epoch from 1 to {last}")
     start = time.perf_counter()
-    for index, info in enumerate(net.inputs):
-        net.write_input(index, inputs[info.name])
     watch = _Watcher(net) if options.observe else None
-    done = []
-    for step in net.run(options.until, watch.after if watch else None, watch.stream if watch else None):
-        done.append(step)
-        if progress is not None:
-            progress(len(done), len(net.steps))
-    complete = len(done) == len(net.steps)
-    outputs = {info.name: net.read_output(k) for k, info in enumerate(net.outputs)} if complete else {}
+    found = []
+    net.reset()
+    for number, frame in enumerate(frames):
+        for index, info in enumerate(net.inputs):
+            net.write_input(index, frame[info.name])
+        done = []
+        for step in net.run(options.until, watch.after if watch else None, watch.stream if watch else None):
+            done.append(step)
+            if progress is not None:
+                progress(number * len(net.steps) + len(done), len(frames) * len(net.steps))
+        if len(done) == len(net.steps):
+            found.append({info.name: net.read_output(k) for k, info in enumerate(net.outputs)})
+    outputs = joined(found) if len(found) > 1 else found[0] if found else {}
     seconds = time.perf_counter() - start
     buffers, streams = (tuple(watch.snapshots), tuple(watch.streams)) if watch else ((), ())
-    return RunResult(net, inputs, outputs, tuple(done), buffers, streams, seconds, complete)
+    count = len(frames) if net.network.states else 0
+    whole = bool(found)
+    return RunResult(net, inputs, outputs, tuple(done), buffers, streams, seconds, complete=whole, frames=count)
+
+
+def sequence_of(net: EmulatedNetwork, inputs: Mapping[str, Array], options: RunOptions) -> list[Mapping[str, Array]]:
+    """The frames of a network with states; of any other network the one sample."""
+    if not net.network.states:
+        if options.frames:
+            raise InputError("--frames for a network without states", rule="frames are those of a sequence",
+                             remedy="leave it out")  # fmt: skip
+        return [inputs]
+    frames = [*frames_of({info.name: tensors.io_shape(info) for info in net.inputs}, inputs)]
+    wrong = "--frames" if options.inputs and options.frames not in (0, len(frames)) else ""
+    if wrong:
+        raise InputError(f"{options.frames} for {count(len(frames), 'frame')} of data", where=wrong,
+                         rule="a run is one sequence", remedy="leave it out, or give so many frames")  # fmt: skip
+    if len(frames) > 1 and (options.observe or options.until is not None):
+        raise InputError("layers and epochs of a sequence", rule="--dump, --layers, --compare and --until look at one "
+                         "frame", remedy="give the first frame alone, or use atonc validate --frames")  # fmt: skip
+    return list(frames)
 
 
 class _Watcher:
@@ -130,7 +157,11 @@ class _Watcher:
 
 def choose_inputs(net: EmulatedNetwork, options: RunOptions) -> dict[str, Array]:
     """What the files hold, or natural-looking data from the seed."""
-    return choose_from(edges_of(net), options.inputs, options.seed)
+    edges = edges_of(net)
+    if not options.frames or options.inputs:
+        return choose_from(edges, options.inputs, options.seed, [one.name for one in net.states])
+    made_ones = [made(edges, options.seed + k) for k in range(options.frames)]
+    return {name: np.stack([one[name] for one in made_ones]) for name in made_ones[0]}
 
 
 def edges_of(net: EmulatedNetwork) -> EdgeBuffers:
@@ -176,9 +207,9 @@ class EdgeBuffers:
     internals: tuple[BufferInfo, ...] = ()
 
 
-def choose_from(edges: EdgeBuffers, files: Sequence[Path], seed: int) -> dict[str, Array]:
+def choose_from(edges: EdgeBuffers, files: Sequence[Path], seed: int, states: Sequence[str] = ()) -> dict[str, Array]:
     """What the files hold, or natural-looking data from the seed."""
-    return from_files(edges, files) if files else made(edges, seed)
+    return from_files(edges, files, states) if files else made(edges, seed)
 
 
 def made(edges: EdgeBuffers, seed: int) -> dict[str, Array]:
@@ -194,13 +225,14 @@ def made(edges: EdgeBuffers, seed: int) -> dict[str, Array]:
     return {info.name: value for info, value in zip(edges.inputs, make_values(wanted, seed), strict=True)}
 
 
-def from_files(edges: EdgeBuffers, paths: Sequence[Path]) -> dict[str, Array]:
+def from_files(edges: EdgeBuffers, paths: Sequence[Path], states: Sequence[str] = ()) -> dict[str, Array]:
     infos = edges.inputs
     arrays: dict[str, Array] = {}
     positional: list[Array] = []
     for path in paths:
         if is_csv(path) or is_arrays(read_start(path)):
             named = read_arrays(path)
+            refuse_states(named, states, str(path))
             known = {info.name for info in infos}
             arrays |= {name: value for name, value in named.items() if name in known}
             positional += [value for name, value in named.items() if name not in known]
@@ -348,9 +380,11 @@ def observed(snapshot: Snapshot) -> ObservedBuffer:
 def model_inputs(result: RunResult, graph: Graph) -> dict[str, Array]:
     """The network's inputs in the types and layouts of the model's inputs, in order."""
     values: dict[str, Array] = {}
-    if len(graph.inputs) != len(result.net.inputs):
-        raise InputError(f"the model has {count(len(graph.inputs), 'input')}, the network {len(result.net.inputs)}")
-    for name, info in zip(graph.inputs, result.net.inputs, strict=True):
+    if len(graph.frame_inputs) != len(result.net.inputs):
+        inputs = count(len(graph.frame_inputs), "input")
+        raise InputError(f"the model has {inputs}, the network {len(result.net.inputs)}")
+    values |= {state.input: state.first for state in graph.states if state.kept}
+    for name, info in zip(graph.frame_inputs, result.net.inputs, strict=True):
         values[name] = _as_model_input(result.inputs[info.name], info, graph, name)
     return values
 

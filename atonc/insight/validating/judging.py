@@ -209,6 +209,12 @@ def checks(found: Validation, min_cosine: float = MIN_COSINE) -> Iterator[CheckR
                 f"declares at most {bad.limit:g}"
             )
         yield CheckResult("layers", bad is None, said)
+    if (one := found.sequence) is not None:
+        held = "within their limits" if one.real else "equal, byte for byte"
+        said = f"{count(one.frames, 'frame')} with states kept: {count(one.tensors, 'tensor')} {held}"
+        if one.different:
+            said = f"the program leaves the chain of its own layers in {one.first} ({one.different:,} bytes in all)"
+        yield CheckResult("sequence", not one.different, said)
     for output in found.outputs:
         verdict = judge(output, min_cosine)
         said = f"{verdict}, cosine {output.metrics.cos:.6f}"

@@ -25,7 +25,7 @@ from atonc.compiler.frontends import limits
 from atonc.compiler.frontends.read import is_tflite
 from atonc.compiler.frontends.tflite_ops import shifts_overflow
 from atonc.compiler.inputs.inputs import in_order_of, real
-from atonc.compiler.ir import Array, Graph, Op, Tensor, layer_name
+from atonc.compiler.ir import Array, CarriedState, Graph, Op, Tensor, layer_name
 from atonc.compiler.ops import run_graph
 from atonc.compiler.ops.elementwise import DIVISION, zero_by_zero
 from atonc.compiler.ops.values import Arg
@@ -69,6 +69,8 @@ class References:
         self.sets, note = ((), "") if self.lacks or exact_only else kernel_sets(model)
         self.sets = self.sets if siblings else self.sets[:1]
         self.process = ReferenceProcess() if self.sets else None
+        self._states: dict[str, dict[str, Array]] = {}  # by kernel set: what its last frame has left
+        self._wanted: dict[str, tuple[str, ...]] = {}  # by kernel set: tensors that it is asked for, if not its outputs
         if exact_only:
             note = "the model is compared with exact arithmetic of the graph, not with its own kernels"
         elif self.lacks:
@@ -88,20 +90,26 @@ class References:
     def yardstick(self) -> str:
         return self.titles[self.sets[0]] if self.sets else EXACT
 
-    def outputs(self, compiled: Edges, sample: Sample) -> dict[str, list[Array]]:
-        """By title, the yardstick first: real values of the program's outputs in its order and shapes.
+    def outputs(self, compiled: Edges, sample: Sample, frame: bool | None = None) -> dict[str, list[Array]]:
+        """By title, the yardstick first: real values of the program's outputs in its order and shapes. `frame`: the
+        sample is one of a sequence, each kernel set goes on with its own states, and whether there is one before it.
 
         A set that cannot run the model is left out from then on, and a note says so. Where none can, exact arithmetic
         takes their place.
         """
         if self.process is None:
-            return {EXACT: exact_outputs(compiled, sample)}
-        if not _first_run(compiled.source, sample):
+            return {} if frame is not None else {EXACT: exact_outputs(compiled, sample)}
+        if frame is None and not _first_run(compiled.source, sample):
             return {EXACT: self._exact(compiled, sample, "kernels of others begin with their own first state")}
         found, failed = {}, {}
         for kernels in self.sets:
             try:
-                found[kernels] = self._one(compiled, sample, kernels)
+                one = (
+                    self._one(compiled, sample, kernels)
+                    if frame is None
+                    else self._next(compiled, sample, kernels, frame)
+                )
+                found[kernels] = one
             except InputError as error:
                 failed[kernels] = error
         self.notes += [f"{self.titles[kernels]}: {error.what}" for kernels, error in failed.items()]
@@ -124,12 +132,28 @@ class References:
             return {}
         return self.process.run(self.model, sample, self.sets[0], wanted)
 
+    def _next(self, compiled: Edges, sample: Sample, kernels: str, goes_on: bool) -> list[Array]:
+        """A frame of a sequence. Variables stay with the kernels, other states are outputs that they get again."""
+        assert self.process is not None
+        states, wanted = [one for one in compiled.source.states if one.kept], self._wanted.get(kernels)
+        given = {**sample, **(self._states[kernels] if goes_on else {})}
+        found = self.process.run(self.model, given, kernels, wanted, keep=goes_on)
+        if (
+            wanted is None
+            and not set(compiled.graph.frame_outputs) <= found.keys()
+            and not _orders(found, compiled.graph)
+        ):
+            self._wanted[kernels] = (*compiled.graph.frame_outputs, *(one.output for one in states))
+            found = self.process.run(self.model, given, kernels, self._wanted[kernels])
+        self._states[kernels] = dict(_left(found, compiled.source, states))
+        return as_program(compiled, found)
+
     def _one(self, compiled: Edges, sample: Sample, kernels: str) -> list[Array]:
         """The model's own outputs; all its tensors when the program ends elsewhere."""
         assert self.process is not None
         found = self.process.run(self.model, sample, kernels)
-        if not set(compiled.graph.outputs) <= found.keys() and not _in_order(found, compiled.graph):
-            found = self.process.run(self.model, sample, kernels, compiled.graph.outputs)
+        if not set(compiled.graph.frame_outputs) <= found.keys() and not _orders(found, compiled.graph):
+            found = self.process.run(self.model, sample, kernels, compiled.graph.frame_outputs)
         return as_program(compiled, found)
 
 
@@ -153,8 +177,8 @@ def exact_values(compiled: Edges, sample: Sample) -> dict[str, Array]:
 def as_program(compiled: Edges, found: Mapping[str, Array]) -> list[Array]:
     source, graph = compiled.source, compiled.graph
     outputs = []
-    for index, name in enumerate(graph.outputs):
-        value = _pick(found, graph, index)
+    for name in graph.frame_outputs:
+        value = _pick(found, graph, name)
         if value.size != graph.tensors[name].elements:
             theirs, ours = ("x".join(map(str, shape)) for shape in (value.shape, graph.tensors[name].shape))
             what = f"output {name} has shape {ours}, the reference gives {theirs}"
@@ -166,18 +190,31 @@ def as_program(compiled: Edges, found: Mapping[str, Array]) -> list[Array]:
     return outputs
 
 
-def _in_order(found: Mapping[str, Array], graph: Graph) -> bool:
-    """Whether these are the program's outputs under other names: a file may give two tensors one name."""
-    sizes = [graph.tensors[name].elements for name in graph.outputs]
-    return [value.size for value in found.values()] == sizes
+def _left(found: Mapping[str, Array], source: Graph, states: Sequence[CarriedState]) -> Iterator[tuple[str, Array]]:
+    """What a frame leaves for the next. Variables of TFLite are no outputs: its kernels keep them."""
+    in_order = [value.size for value in found.values()] == [source.tensors[name].elements for name in source.outputs]
+    for one in states:
+        if one.output in found:
+            yield one.input, found[one.output]
+        elif in_order:
+            yield one.input, list(found.values())[source.outputs.index(one.output)]
+        elif source.source != "tflite":
+            raise ToolError(f"the reference gives no state {one.output}", remedy="report the model")
 
 
-def _pick(found: Mapping[str, Array], graph: Graph, index: int) -> Array:
-    name = graph.outputs[index]
+def _orders(found: Mapping[str, Array], graph: Graph) -> tuple[str, ...]:
+    """The program's outputs, with or without its states, if these are they under other names: a file may give two
+    tensors one name."""
+    sizes = [value.size for value in found.values()]
+    both = (graph.outputs, graph.frame_outputs)
+    return next((names for names in both if [graph.tensors[name].elements for name in names] == sizes), ())
+
+
+def _pick(found: Mapping[str, Array], graph: Graph, name: str) -> Array:
     if name in found:
         return found[name]
-    if _in_order(found, graph):
-        return list(found.values())[index]
+    if names := _orders(found, graph):
+        return list(found.values())[names.index(name)]
     raise ToolError(f"the reference gives no output {name}", remedy="report the model")
 
 

@@ -12,7 +12,7 @@ from atonc.machine.base.frozen import dataclass
 DATA = "inputs of the comparison"
 PLACE = "where the program runs"
 SAMPLES = 10
-BOARD_SAMPLES = 2  # a virtual processor takes its time
+BOARD_SAMPLES, BOARD_FRAMES = 2, 5  # a virtual processor takes its time
 # the one threshold of `validate` and of the summary of `generate`: classes and boxes hardly move above it, and correct
 # roundings of most networks stay above
 MIN_COSINE = 0.98
@@ -23,6 +23,7 @@ MODES = {
     **{"board": "board", "target": "target", "target-io-only": "target"},
 }
 _BATCHES = f"samples (default {SAMPLES}, more where the verdict is open; or all of -vi)"
+_FRAMES = "length of each sequence, of a network with states (default 20 made frames, or all of a file); -b: how many"
 _INPUTS = "inputs by name in .npz, or .npy, .csv, or images; an array labels has the right classes"
 _OUTPUTS = "outputs to compare with, in the same formats, before those of the model's own kernels"
 _RANGES = "random values between these instead of natural-looking inputs; a pair for each input, or one for all"
@@ -43,7 +44,7 @@ _LINE = "with --mode target: the line to the board, serial[:PORT][:BAUD] or sock
 _RECORD = "with --mode target: write inputs, outputs, times and versions, so that others can check them"
 _RECORD_BOARD = "with --record: what it ran on, such as stm32n6570-dk or 'virtual board'"
 _RECORD_LICENCE = "with --record: under which licence others may use it, such as CC0-1.0"
-_PAGE = "with --mode target: write the report page with the measured times"
+_PAGE = "write a page: of a sequence the drift over time; with --mode target the report with the measured times"
 _PATIENCE = "with --mode target: seconds that an inference may take"
 _RUNTIME = "with --mode board: a folder with ST's LL_ATON sources and CMSIS headers, instead of our runtime"
 _CSV = f"write them as NAME_val_m_inputs_1.csv and so on too (into {FOLDER} without -o)"
@@ -61,6 +62,11 @@ class ValidateOptions:
     )
     batches: int = option(
         *(0, "-b --batches --batch-size --samples", DATA, _BATCHES),
+        metavar="N",
+        parse=whole,
+    )
+    frames: int = option(
+        *(0, "--frames", DATA, _FRAMES),
         metavar="N",
         parse=whole,
     )

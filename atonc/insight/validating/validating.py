@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,17 @@ import numpy as np
 from atonc.compiler.compare.inputs import make_inputs, make_noise
 from atonc.compiler.compile.pipeline import Compiled, compile_file
 from atonc.compiler.emit.encryption import IN_PLAIN
-from atonc.compiler.inputs.inputs import Sample, as_input, program_inputs, read_labels, read_outputs, read_samples, real
+from atonc.compiler.inputs.inputs import (
+    Sample,
+    as_input,
+    first_states,
+    program_inputs,
+    read_labels,
+    read_outputs,
+    read_samples,
+    read_sequences,
+    real,
+)
 from atonc.compiler.ir import Array, Graph, layer_name
 from atonc.compiler.ops import run_graph
 from atonc.compiler.ops.elementwise import DIVISION, zero_by_zero
@@ -32,6 +43,7 @@ from atonc.compiler.verify.emulation import Emulation
 from atonc.compiler.verify.verify import LayerCheck, check_program
 from atonc.insight.validating.judging import CLOSE, MIN_COSINE, OutputResult, is_open, judge, output_result
 from atonc.insight.validating.references import EXACT, ReadingCheck, References, as_program, check_reading, exact_values
+from atonc.insight.validating.sequences import FRAMES, CarriedStates, Chain, SequenceResult, drift_of
 from atonc.insight.validating.validate_options import SAMPLES, ValidateOptions
 from atonc.machine.base import progress
 from atonc.machine.base.errors import InputError
@@ -48,18 +60,37 @@ ROUNDED_ONCE = "exact arithmetic, layers rounded once"
 @dataclass(frozen=True)
 class OwnKernels:
     compiled: Compiled
+    chained: bool = False  # samples are frames of a sequence, whose states are kept
     undefined: dict[str, str] = field(default_factory=dict)  # divisions that met 0/0: what to say of them
 
     def exact(self, sample: Mapping[str, Array]) -> dict[str, list[Array]]:
-        values = exact_values(self.compiled, sample)
+        values = exact_values(self.compiled, {**sample, **self._source.values})
+        if self.chained:
+            self._source.take(values)
         for op in self.compiled.source.ops:
             if op.kind == DIVISION and (times := int(zero_by_zero(self.compiled.source, op, values).sum())):
                 self.undefined.setdefault(op.name, f"{layer_name(op)} {MET.format(count(times, 'value'))}")
         return {EXACT: as_program(self.compiled, values)}
 
     def sibling(self, sample: Mapping[str, Array]) -> dict[str, list[Array]]:
-        values = run_graph(self._graph, program_inputs(self.compiled, sample))
-        return {ROUNDED_ONCE: [real(self._graph.tensors[name], values[name]) for name in self._graph.outputs]}
+        given = {**program_inputs(self.compiled, sample), **self._rounded.values}
+        values = run_graph(self._graph, given)
+        if self.chained:
+            self._rounded.take(values)
+        return {ROUNDED_ONCE: [real(self._graph.tensors[name], values[name]) for name in self._graph.frame_outputs]}
+
+    def reset(self) -> None:
+        """Where a sequence begins."""
+        self._source.reset()
+        self._rounded.reset()
+
+    @cached_property
+    def _source(self) -> CarriedStates:
+        return CarriedStates(self.compiled.source)
+
+    @cached_property
+    def _rounded(self) -> CarriedStates:
+        return CarriedStates(self._graph)
 
     @cached_property
     def _graph(self) -> Graph:
@@ -92,6 +123,7 @@ class Validation:
     layers: tuple[LayerCheck, ...] = ()  # the program against the canonical graph
     reading: tuple[ReadingCheck, ...] = ()  # the graph as we read it against the reference
     accuracy: Accuracy | None = None
+    sequence: SequenceResult | None = None  # of a network with states
     recorded: Mapping[str, Array] = field(default_factory=dict)  # inputs and outputs, by ST's names for them
 
     @property
@@ -112,6 +144,8 @@ class Wanted:
     layers: bool = True  # also every layer and every operator as read
     classifier: bool = False  # without labels the classes of the yardstick count
     min_cosine: float = MIN_COSINE  # outputs this close pass
+    starts: Sequence[int] = (0,)  # of a network with states: the samples with which sequences begin
+    hop_ms: float = 0.0  # and the time between two of them
     more: Callable[[int, int], Sequence[Sample]] | None = None  # so many samples from this number on
 
 
@@ -125,15 +159,18 @@ def validate(
     if wanted.given and len(wanted.given) < len(samples):
         raise InputError(f"{count(len(wanted.given), 'sample')} of outputs for {len(samples)} of inputs", where="-vo")
     emulation = Emulation(compiled.program, compiled.graph)
-    sides = _Sides(references, emulation, OwnKernels(compiled))
+    chain = Chain(compiled, emulation, wanted.starts) if compiled.program.states else None
+    sides = _Sides(references, emulation, OwnKernels(compiled, chain is not None), chain)
     program, kernels = sides.run(compiled, samples)
     if wanted.given:
-        brought = [[sample[name] for sample in wanted.given[: len(samples)]] for name in compiled.graph.outputs]
+        brought = [[sample[name] for sample in wanted.given[: len(samples)]] for name in compiled.graph.frame_outputs]
         kernels = {GIVEN: brought, **kernels}
     results = _results(compiled, program, kernels, sides)
     if any(judge(one, wanted.min_cosine) != CLOSE for one in results):
         sides.siblings = True
-        for sample in samples:
+        for number, sample in enumerate(samples):
+            if chain is not None and number in chain.starts:
+                sides.own.reset()
             _add(kernels, sides.own.sibling(sample))
         results = _results(compiled, program, kernels, sides)
     most = most_samples(compiled.graph)
@@ -143,7 +180,7 @@ def validate(
         samples = [*samples, *added]
         results = _results(compiled, program, kernels, sides)
     complete = _complete(program, kernels)
-    layers = check_program(compiled, emulation, program_inputs(compiled, samples[0])) if wanted.layers else ()
+    layers = _layers(compiled, emulation, samples, chain) if wanted.layers else ()
     reading: Sequence[ReadingCheck] = ()
     if wanted.layers and references is not None:
         reading = check_reading(references, compiled.source, [samples[0], make_noise(samples[0], NOISE_SEED)])
@@ -163,9 +200,22 @@ def validate(
         tuple(results),
         tuple(layers),
         tuple(reading),
-        accuracy,
-        _recorded(compiled, samples, program, kernels[yardstick] if complete else ()),
+        accuracy=accuracy,
+        sequence=chain.result(wanted.hop_ms, drift_of(compiled.graph, program, kernels, yardstick)) if chain else None,
+        recorded=_recorded(compiled, samples, program, kernels[yardstick] if complete else ()),
     )
+
+
+def _layers(
+    compiled: Compiled, emulation: Emulation, samples: Sequence[Sample], chain: Chain | None
+) -> list[LayerCheck]:
+    """Checks the first sample; of a sequence the worse of its first frame and its last one, with the states of then."""
+    first = check_program(compiled, emulation, program_inputs(compiled, samples[0]))
+    if chain is None:
+        return first
+    last = check_program(compiled, emulation, chain.last)
+    return [other if (other.bad, other.max_diff) > (one.bad, one.max_diff) else one
+            for one, other in zip(first, last, strict=True)]  # fmt: skip
 
 
 def most_samples(graph: Graph) -> int:
@@ -180,20 +230,28 @@ class _Sides:
     references: References | None
     emulation: Emulation
     own: OwnKernels
+    chain: Chain | None = None  # of a network with states
     siblings: bool = False  # of ours, too: they only matter where outputs are not close
 
     def run(self, compiled: Compiled, samples: Sequence[Sample]) -> tuple[list[list[Array]], Kernels]:
         """Real values of every output for every sample: of the program, and of all kernel sets."""
-        program: list[list[Array]] = [[] for _ in compiled.graph.outputs]
+        names = compiled.graph.frame_outputs
+        program: list[list[Array]] = [[] for _ in names]
         kernels: Kernels = {}
         title = "comparing with the reference" if self.references is not None else "running"
         for number, sample in enumerate(samples):
             progress.stage(title, number, len(samples))
-            got = self.emulation.run(program_inputs(compiled, sample))
-            _append(program, [real(compiled.graph.tensors[name], got[name]) for name in compiled.graph.outputs])
+            goes_on = None if self.chain is None else not self.chain.begins
+            if goes_on is False:
+                self.own.reset()
+            got = self._program(compiled, sample)
+            _append(program, [real(compiled.graph.tensors[name], got[name]) for name in names])
             if self.references is not None:
-                _add(kernels, {**self.references.outputs(compiled, sample), **self._own(sample)})
+                _add(kernels, {**self.references.outputs(compiled, sample, goes_on), **self._own(sample)})
         return program, kernels
+
+    def _program(self, compiled: Compiled, sample: Sample) -> dict[str, Array]:
+        return self.chain.frame(sample) if self.chain else self.emulation.run(program_inputs(compiled, sample))
 
     def _own(self, sample: Sample) -> dict[str, list[Array]]:
         return self.own.exact(sample) | (self.own.sibling(sample) if self.siblings else {})
@@ -228,7 +286,7 @@ def _results(compiled: Compiled, program: list[list[Array]], kernels: Kernels, s
     judged = [title for title in titles if title in (GIVEN, *own)]
     others = [title for title in titles if title not in (GIVEN, *own)]
     results = []
-    for k, name in enumerate(compiled.graph.outputs if judged else ()):
+    for k, name in enumerate(compiled.graph.frame_outputs if judged else ()):
         made, values = np.stack(program[k]), {title: np.stack(kernels[title][k]) for title in titles}
         result = replace(output_result(compiled.graph, name, made, {t: values[t] for t in judged}), lacks=lacks)
         if others:
@@ -256,7 +314,7 @@ def _recorded(
     """All values under the names that ST's validation gives them: m is the model, c the compiled network."""
     found = {
         f"m_inputs_{k + 1}": np.stack([sample[name] for sample in samples])
-        for k, name in enumerate(compiled.source.inputs)
+        for k, name in enumerate(compiled.source.frame_inputs)
     }
     found |= {f"m_outputs_{k + 1}": np.stack(values) for k, values in enumerate(reference)}
     return found | {f"c_outputs_{k + 1}": np.stack(values) for k, values in enumerate(program)}
@@ -291,8 +349,8 @@ def random_samples(source: Graph, count: int, seed: int, ranges: Sequence[float]
     rng = np.random.default_rng(seed)
     samples: list[Sample] = []
     for _ in range(count):
-        sample = {}
-        for k, name in enumerate(source.inputs):
+        sample = first_states(source)
+        for k, name in enumerate(source.frame_inputs):
             tensor, (low, high) = source.tensors[name], pairs[min(k, len(pairs) - 1)]
             sample[name] = as_input(tensor, rng.uniform(low, high, tensor.shape).astype(np.float32), name)
         samples.append(sample)
@@ -304,13 +362,15 @@ def validate_model(model: Path, asked: ValidateOptions, compiler: Options, known
     begins_later = bool(compiler.cut_inputs or compiler.cut_input_layers)
     with References(model, exact_only=begins_later or asked.no_exec_model) as references:
         compiled = known or compile_file(model, compiler)
-        samples = chosen_samples(compiled.source, asked, compiler.seed, SAMPLES)
+        samples, starts = chosen_frames(compiled.source, asked, compiler.seed)
         what = Wanted(
             read_labels(asked.valinput),
             read_outputs(compiled.graph, asked.valoutput),
             not asked.io_only,
             asked.classifier,
             asked.min_cos,
+            starts,
+            compiler.hop,
             _more(compiled.source, asked, compiler.seed),
         )
         return validate(None if asked.no_exec_model else references, compiled, samples, what)
@@ -326,8 +386,28 @@ def chosen_samples(source: Graph, asked: ValidateOptions, seed: int, count: int)
     return synthetic_samples(source, count, seed)
 
 
+def chosen_frames(
+    source: Graph, asked: ValidateOptions, seed: int, count: int = SAMPLES, frames: int = FRAMES
+) -> tuple[list[Sample], list[int]]:
+    """Samples, and with which of them sequences begin: of a network without states with each."""
+    if source.frame_inputs == source.inputs:
+        if asked.frames:
+            raise InputError("--frames for a network without states", rule="frames are those of a sequence",
+                             remedy="leave it out, or declare its states: --state OUT=IN")  # fmt: skip
+        return chosen_samples(source, asked, seed, count), [0]
+    if asked.valinput:
+        sequences = read_sequences(source, asked.valinput, asked.frames)
+        sequences = sequences[: asked.batches or None]
+    else:
+        long = asked.frames or frames
+        made = chosen_samples(source, replace(asked, batches=(asked.batches or 1) * long), seed, long)
+        sequences = [made[at : at + long] for at in range(0, len(made), long)]
+    ends = list(accumulate(map(len, sequences)))
+    return [sample for one in sequences for sample in one], [0, *ends[:-1]]
+
+
 def _more(source: Graph, asked: ValidateOptions, seed: int) -> Callable[[int, int], Sequence[Sample]] | None:
     """Further samples where the verdict is open; none where the user says which or how many."""
-    if asked.valinput or asked.valoutput or asked.batches:
+    if asked.valinput or asked.valoutput or asked.batches or asked.frames:
         return None
     return lambda first, count: chosen_samples(source, replace(asked, batches=count), seed + first, count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,13 @@ from atonc.machine.base.build_folder import read_whole
 from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import brief, dataclass
 from atonc.machine.emu import cpu, tensors
+from atonc.machine.emu.batches import Outputs, Session, by_name
 from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.emu.files.initialisers import InitialBytes, load_initialisers
 from atonc.machine.emu.files.network_c import read_network
 from atonc.machine.emu.files.types import BufferInfo, CompiledNetwork, EpochBlock, FunctionCall, Resident
 from atonc.machine.emu.npu import Watch, run_epoch
+from atonc.machine.emu.states import StateView, named_states
 from atonc.machine.hw import ll
 from atonc.machine.hw.decode import Replay, decode_epochs
 from atonc.machine.hw.ec import instructions
@@ -64,6 +66,28 @@ class EmulatedNetwork:
         """States get their first values, as where a sequence begins."""
         for state in self.network.states:
             self.memory.write(state.address, np.frombuffer(state.first, np.uint8))
+
+    @property
+    def states(self) -> tuple[StateView, ...]:
+        """What the network keeps from one inference to the next, with the names that the build has told."""
+        return named_states(self.network)
+
+    def stream(self) -> Session:
+        """A sequence on the emulated chip, frame by frame: states stay from one call to the next."""
+        names, shown = [info.name for info in self.inputs], self.states
+
+        def run(frame: Mapping[str, Any]) -> Outputs:
+            given = by_name(names, frame, [one.name for one in shown])
+            for index, name in enumerate(names):
+                self.write_input(index, given[name])
+            for _ in self.run():
+                pass
+            return {info.name: self.read_output(index) for index, info in enumerate(self.outputs)}
+
+        def states() -> Outputs:
+            return {one.name: one.read(self.memory) for one in shown}
+
+        return Session({info.name: tensors.io_shape(info) for info in self.inputs}, run, self.reset, states)
 
     def write_input(self, index: int, value: NDArray[Any]) -> None:
         tensors.write_input(self.inputs[index], value, self.memory)

@@ -149,8 +149,7 @@ def network_data(network: NetworkView) -> dict[str, Any]:
     tensors = _tensors(network)
     places = {name: place for place, name in enumerate(tensors)}
     return {
-        "name": cut(network.name),
-        "model": cut(network.model),
+        **{"name": cut(network.name), "model": cut(network.model)},
         **fields_of(network, "tool", "board", "npu_mhz", "cpu_mhz"),
         "pending": network.basis == UNBUILT,
         "tiles": [[one.name, one.value, one.said] for one in tiles(network)],
@@ -177,6 +176,7 @@ def network_data(network: NetworkView) -> dict[str, Any]:
             "st_cycles": network.st_cycles,
         },
         "tensors": [_tensor(one) for one in tensors.values()],
+        "states": [fields_of(one, "name", "address", "size_bytes", "pool", "first") for one in network.states],
         "inputs": [places[one.name] for one in network.inputs],
         "outputs": [places[one.name] for one in network.outputs],
         "verified": _verified(network.verified) if network.verified else None,

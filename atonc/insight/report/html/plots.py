@@ -143,7 +143,7 @@ def _trend(plot: Trend) -> str:
         name = escape(short_name(plot.points[k][0]))
         place = f"x='{across.at(k):.1f}' y='{frame.height - 6}'"
         drawn.append(f"<text class='soft' text-anchor='{anchor}' {place}>{name}</text>")
-    picture = _picture("".join(drawn), f"{plot.title} of {len(values)} builds", "curves trend", frame)
+    picture = _picture("".join(drawn), f"{plot.title} of {len(values)} {plot.of}", "curves trend", frame)
     return f"<div class='chart'><h3>{escape(plot.title)}</h3>{picture}</div>"
 
 

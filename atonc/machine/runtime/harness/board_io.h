@@ -13,7 +13,7 @@
 #define BOARD_ENDED 2
 #define BOARD_FAILED 3
 
-enum { BOARD_QUIT = 0, BOARD_RUN = 1, BOARD_SET_INPUT = 2, BOARD_SET_OUTPUT = 3, BOARD_INSTALL = 4 };
+enum { BOARD_QUIT = 0, BOARD_RUN = 1, BOARD_SET_INPUT = 2, BOARD_SET_OUTPUT = 3, BOARD_INSTALL = 4, BOARD_RESET = 6 };
 
 typedef struct {
     uint32_t command;

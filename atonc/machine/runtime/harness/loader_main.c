@@ -8,6 +8,7 @@ enum { BOARD_PROFILE = 5 };
 #define MAX_BLOCKS 1024u
 #define IMAGES 2u /* side by side */
 #define MODEL_BYTES 16
+#define RESET_STATES 0xFFFFFFFFu /* ATONC_RELOC_RESET_STATES, which headers of the vendor do not have */
 
 /* Where the host has put an image, and where it goes. */
 typedef struct {
@@ -207,6 +208,11 @@ static void set_buffer(const board_host_t *command) {
                                   : ll_aton_reloc_set_output(network, command->index, buffer, command->size));
 }
 
+static void reset(const board_host_t *command) {
+    if (ll_aton_reloc_set_input(&networks[command->network], RESET_STATES, NULL, 0) != LL_ATON_User_IO_NOERROR)
+        board_print("ATONC ERROR nothing is kept there\n");
+}
+
 static void act(const board_host_t *command) {
     if (command->command == BOARD_INSTALL)
         install(command->network);
@@ -216,6 +222,8 @@ static void act(const board_host_t *command) {
         board_run(&networks[command->network], command->network);
     else if (command->command == BOARD_PROFILE)
         profile(command->network);
+    else if (command->command == BOARD_RESET)
+        reset(command);
     else
         set_buffer(command);
 }

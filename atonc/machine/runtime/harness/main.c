@@ -13,12 +13,20 @@ ATONC_NETWORKS(DECLARE)
 static NN_Instance_TypeDef *const networks[] = {ATONC_NETWORKS(INSTANCE)};
 #define NETWORKS (sizeof networks / sizeof networks[0])
 
+#ifndef ATONC_RESETS
+#define ATONC_RESETS NULL
+#endif
+static void (*const resets[NETWORKS])(void) = {ATONC_RESETS}; /* NULL: it keeps no state */
+
 static void act(const board_host_t *command) {
     NN_Instance_TypeDef *one = networks[command->network];
     void *buffer = (void *)(uintptr_t)command->address;
     if (command->command == BOARD_RUN)
         board_run(one, command->network);
-    else
+    else if (command->command == BOARD_RESET) {
+        if (resets[command->network])
+            resets[command->network]();
+    } else
         board_print_buffer_result(command->command == BOARD_SET_INPUT
                                       ? one->network->input_setter(command->index, buffer, command->size)
                                       : one->network->output_setter(command->index, buffer, command->size));

@@ -49,12 +49,30 @@ static bool network_init(void) {
 #define network_init FUNCTION(EC_Network_Init)
 #endif
 
+#ifdef ATONC_IMAGE_RESET
+/* States get their first values when the image is installed, and by this number of an input: so it needs no entry that
+ * loaders of other releases do not know. */
+#include "ll_aton_reloc_network.h"
+
+void ATONC_IMAGE_RESET(void);
+
+static LL_ATON_User_IO_Result_t set_input(uint32_t num, void *buffer, uint32_t size) {
+    if (num == ATONC_RELOC_RESET_STATES) {
+        ATONC_IMAGE_RESET();
+        return LL_ATON_User_IO_NOERROR;
+    }
+    return FUNCTION(Set_User_Input_Buffer)(num, buffer, size);
+}
+#else
+#define set_input FUNCTION(Set_User_Input_Buffer)
+#endif
+
 PLACED(".atonc_image_flags") const uint32_t atonc_image_flags = ATONC_IMAGE_FLAGS;
 
 PLACED(".atonc_image_entries") const uintptr_t atonc_image_entries[ATONC_IMAGE_ENTRIES + 1] = {
     (uintptr_t)network_init,
     (uintptr_t)FUNCTION(EC_Inference_Init),
-    (uintptr_t)FUNCTION(Set_User_Input_Buffer),
+    (uintptr_t)set_input,
     (uintptr_t)FUNCTION(Get_User_Input_Buffer),
     (uintptr_t)FUNCTION(Set_User_Output_Buffer),
     (uintptr_t)FUNCTION(Get_User_Output_Buffer),

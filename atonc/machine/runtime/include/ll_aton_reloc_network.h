@@ -213,6 +213,11 @@ void atonc_reloc_expect_model(const uint8_t *hash);
 /* The 16 bytes of an image, or NULL if it has none. */
 const uint8_t *atonc_reloc_model_hash(uintptr_t file_ptr);
 
+/* States of an installed network get their first values: where a sequence begins. 0, or an error: it keeps none. With a
+ * loader of ST: ll_aton_reloc_set_input(nn_instance, ATONC_RELOC_RESET_STATES, NULL, 0). */
+#define ATONC_RELOC_RESET_STATES 0xFFFFFFFFu
+int atonc_reloc_reset_states(const NN_Instance_TypeDef *nn_instance);
+
 /* Hooks of the application (weak). The loader reads nothing behind what the first one allows, and writes pools with a
  * fixed address only where the second one says yes. By default: the memories of the chip and external ones of these
  * sizes (STM32N6570-DK: RAM at 0x90000000, flash at 0x70000000); and RAM from ATONC_RELOC_POOLS_FROM on. */

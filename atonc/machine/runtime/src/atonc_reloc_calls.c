@@ -111,6 +111,15 @@ int ll_aton_reloc_set_callbacks(const NN_Instance_TypeDef *nn_instance, const st
     return AI_RELOC_RT_ERR_NONE;
 }
 
+int atonc_reloc_reset_states(const NN_Instance_TypeDef *nn_instance) {
+    if (ll_aton_reloc_is_valid(nn_instance) != 1) {
+        return AI_RELOC_RT_ERR_INVALID_HDL;
+    }
+    LL_ATON_User_IO_Result_t done =
+        ai_rel_network_set_input(nn_instance->exec_state.inst_reloc, ATONC_RELOC_RESET_STATES, NULL, 0);
+    return done == LL_ATON_User_IO_NOERROR ? AI_RELOC_RT_ERR_NONE : AI_RELOC_RT_ERR_NOT_SUPPORTED;
+}
+
 /* ---- entry points ---- */
 
 #define ENTER(inst, entry, a, b, c, otherwise) (handle_error(inst) ? (otherwise) : enter(inst, entry, a, b, c))

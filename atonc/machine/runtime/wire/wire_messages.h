@@ -10,7 +10,8 @@
 #include <stdint.h>
 
 enum { CMD_SYNC, CMD_SYS_INFO, CMD_DISCONNECT, CMD_INFO = 10, CMD_RUN, CMD_READ = 20, CMD_WRITE, CMD_CHECKSUM };
-enum { CMD_PROGRAM = 70 }; /* not ST's: another program for a block, where CAN_PROGRAMS is told */
+/* not ST's: another program for a block, where CAN_PROGRAMS is told; first values for states, where CAN_RESET is */
+enum { CMD_PROGRAM = 70, CMD_RESET };
 enum { STATE_IDLE, STATE_WAITING, STATE_PROCESSING, STATE_DONE, STATE_ERROR };
 enum { ERROR_NONE, ERROR_SIZE, ERROR_PARAMETER = 4, ERROR_COMMAND = 6, ERROR_FAILED = 10 };
 enum { TENSOR_INPUT = 1, TENSOR_OUTPUT = 2, TENSOR_INTERNAL = 4 };

@@ -17,7 +17,8 @@
 #define ATONC_WIRE_MINOR 1 /* of protocol 3; 2 is the newest */
 #endif
 #define CAN_PROGRAMS 0x100u /* other programs for blocks; gives up a run whose inputs are not acknowledged */
-#define CAPABILITY (1u | 8u | CAN_PROGRAMS) /* per layer; memory; the above */
+#define CAN_RESET 0x200u    /* gives the states of a network their first values */
+#define CAPABILITY (1u | 8u | CAN_PROGRAMS | CAN_RESET) /* per layer; memory; the above */
 #define CHUNK 1024u
 #define MOST_BLOCKS 128u /* of a network whose programs can be exchanged */
 #ifndef ATONC_WIRE_BUFFERS /* memory for inputs and outputs that the application brings */
@@ -30,6 +31,10 @@ ATONC_NETWORKS(DECLARE)
 static NN_Instance_TypeDef *const networks[] = {ATONC_NETWORKS(INSTANCE)};
 static const char *const signatures[] = {ATONC_SIGNATURES};
 #define NETWORKS (sizeof networks / sizeof networks[0])
+#ifndef ATONC_RESETS
+#define ATONC_RESETS NULL
+#endif
+static void (*const resets[NETWORKS])(void) = {ATONC_RESETS}; /* NULL: it keeps nothing */
 
 static wire_request_t request;
 static uint32_t minor;
@@ -268,11 +273,23 @@ static bool exchange(NN_Instance_TypeDef *network, uint32_t block, uint32_t addr
     return true;
 }
 
+static uint32_t number_of(const char *name) {
+    uint32_t k = 0;
+    while (k < NETWORKS && strcmp(networks[k]->network->network_name, name))
+        k++;
+    return k;
+}
+
 static NN_Instance_TypeDef *named(const char *name) {
-    for (uint32_t k = 0; k < NETWORKS; k++)
-        if (!strcmp(networks[k]->network->network_name, name))
-            return networks[k];
-    return NULL;
+    const uint32_t k = number_of(name);
+    return k < NETWORKS ? networks[k] : NULL;
+}
+
+static bool reset_states(const char *name) {
+    const uint32_t k = number_of(name);
+    if (k < NETWORKS && resets[k])
+        resets[k]();
+    return k < NETWORKS;
 }
 
 static void obey(void) {
@@ -310,6 +327,12 @@ static void obey(void) {
     case CMD_PROGRAM:
         network = named(request.name);
         if (network && exchange(network, request.option, request.param))
+            wire_ack(request.id, STATE_DONE, 0, ERROR_NONE);
+        else
+            wire_ack(request.id, STATE_ERROR, ERROR_PARAMETER, ERROR_PARAMETER);
+        return;
+    case CMD_RESET:
+        if (reset_states(request.name))
             wire_ack(request.id, STATE_DONE, 0, ERROR_NONE);
         else
             wire_ack(request.id, STATE_ERROR, ERROR_PARAMETER, ERROR_PARAMETER);
