@@ -19,6 +19,7 @@ from atonc.compiler.passes.states import declare_states
 from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
 from atonc.delivery.generate import generating
+from atonc.doors.cli.cli import parser
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.emu.network import load
 from tests.emit.generated import network_of, view_of
@@ -230,3 +231,52 @@ def test_a_state_that_never_changes_is_refused() -> None:
     state = CarriedState("s", "n", np.zeros(SHAPE, np.int8))
     with pytest.raises(AtoncError, match="never changes"):
         order.run(check(Graph(tensors, ops, ("x", "s"), ("y", "n"), "same", states=(state,))))
+
+
+def test_pairs_may_be_given_one_by_one() -> None:
+    """A list that is given twice is one list, for every option that takes one."""
+    given = parser().parse_args(["generate", "m.onnx", "--state", "a=b", "--state", "c=d,e=f", "--distrust", "S1"])
+    assert given.states == ("a=b", "c=d", "e=f") and given.distrust == ("S1",)
+    again = parser().parse_args(["generate", "m.onnx", "--distrust", "S1", "--distrust", "S2"])
+    assert again.states == () and again.distrust == ("S1", "S2")
+
+
+def window(channels_first: bool, seed: int) -> Graph:
+    """A convolution over the rows of some frames: those before are a state."""
+    rng = np.random.default_rng(seed)
+    row, rows, whole = (1, 8, 1, 6), (1, 8, 3, 6), (1, 8, 4, 6)
+    layout, axis = ("NCHW", 2) if channels_first else ("NHWC", 1)
+    shapes = [one if channels_first else tuple(one[k] for k in (0, 2, 3, 1)) for one in (row, rows, whole)]
+    weights = rng.integers(-90, 90, (8, 4, 1, 8)).astype(np.int8)
+    tensors = {name: tensor(name, shape) for name, shape in zip(("x", "s", "t"), shapes, strict=True)}
+    tensors |= {"x1": tensor("x1", shapes[0]), "n": tensor("n", shapes[1]), "y": tensor("y", shapes[0])}
+    tensors["w"] = Tensor("w", weights.shape, "int8", Quantisation.per_tensor(0.004, 0), weights)
+    starts, stops = [0] * 4, list(shapes[2])
+    starts[axis] = 1
+    ops = (
+        Op("relu", "x1", ("x",), ("x1",)),
+        Op("concat", "t", ("s", "x1"), ("t",), {"axis": axis}),
+        Op("conv", "y", ("t", "w", ""), ("y",), ATTRS | {"layout": layout}),
+        Op("slice", "n", ("t",), ("n",), {"starts": tuple(starts), "stops": tuple(stops), "steps": (1,) * 4}),
+    )
+    first = rng.integers(-99, 99, shapes[1]).astype(np.int8)
+    return check(Graph(tensors, ops, ("x", "s"), ("y", "n"), "window", states=(CarriedState("s", "n", first),)))
+
+
+@pytest.mark.parametrize("channels_first", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_window_over_frames_moves_nothing_but_its_state(channels_first: bool, seed: int) -> None:
+    """Rows of channels first would be scattered bytes: the state is kept as the convolution reads it."""
+    source = window(channels_first, seed)
+    compiled = compile_graph(source, Options())
+    follows_its_states(compiled)
+    emulation = Emulation(compiled.program, compiled.graph, compiled.memory.pools)
+    value = source.states[0].first
+    for frame in range(FRAMES):
+        x = make_inputs(source, frame)["x"]
+        exact = run_graph(source, {"x": x, "s": value})
+        value = exact["n"]
+        apart = np.abs(emulation.run({"x": x})["y"].astype(np.int64) - exact["y"].astype(np.int64)).max()
+        assert apart <= 1, (frame, apart)
+    moved = [op.kind for op in compiled.graph.ops if op.kind == "transpose"]
+    assert len(moved) == (2 if channels_first else 0)  # at the edges of the application

@@ -58,3 +58,15 @@ def test_the_program_gives_the_same_codes_without_conversions() -> None:
     floats = compile_graph(network(), Options())
     (real,) = Emulation(floats.program, floats.graph).run({"x": codes * np.float32(1e-4)}).values()
     np.testing.assert_array_equal(np.rint(real / np.float32(1e-4)), found)
+
+
+def test_a_constant_output_whose_type_is_asked_for_is_written_all_the_same() -> None:
+    """Anchors of a detector: real numbers made of constant codes, taken as codes."""
+    graph, codes = network("int8"), np.arange(8, dtype=np.int8)
+    tensors = dict(graph.tensors)
+    tensors["anchors"] = Tensor("anchors", (8,), "int8", Quantisation.per_tensor(0.1, 3), codes)
+    tensors["k"] = Tensor("k", (8,), "float32")
+    ops = (*graph.ops, Op("dequantize", "anchors", ("anchors",), ("k",)))
+    compiled = compile_graph(Graph(tensors, ops, ("x",), ("y", "k")), Options(output_type="int8"))
+    found = Emulation(compiled.program, compiled.graph).run({"x": np.zeros(SHAPE, np.float32)})
+    assert np.array_equal(found["k"], codes) and found["y"].dtype == np.int8

@@ -81,6 +81,14 @@ def test_known_output_is_that_of_a_run_on_the_known_input(files: dict[str, str])
     assert f"{{0x{zlib.crc32(found):08x}U}}" in files["digits_selftest.c"]
 
 
+def test_a_network_with_states_begins_and_ends_with_first_ones() -> None:
+    made = compile(MODEL.parents[1] / "streaming" / "stream.tflite", name="stream", verify=False)
+    text = selftest.selftest_files(made.view)["stream_selftest.c"].decode()
+    run = text[text.index("known_run(atonc_finding_t") :]
+    places = [found.start() for found in re.finditer(r"stream_reset\(\);", run)]
+    assert len(places) == 2 and places[0] < run.index("LL_ATON_RT_RunEpochBlock") < places[1]
+
+
 def test_networks_without_fixed_addresses_are_refused() -> None:
     """The fix and the page say where the tests come from then: they are written for no such network."""
     view = compile(MODEL, name="digits", verify=False, inputs_allocation=False).view

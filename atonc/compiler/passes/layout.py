@@ -5,6 +5,7 @@ An order says which logical axis each stored dimension is; stored = transpose(lo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.compiler.ir import Graph, Op, Quantisation, Tensor, check
+from atonc.compiler.ir import CarriedState, Graph, Op, Quantisation, Tensor, check
 from atonc.compiler.ops.elementwise import BINARY
 from atonc.compiler.ops.functions import FUNCTIONS
 from atonc.compiler.ops.registry import filed
@@ -131,13 +132,46 @@ class _Layouts:
         self.order = {name: plain(len(tensor.shape)) for name, tensor in graph.tensors.items()}
         self.made: dict[tuple[str, Order], str] = {}
         self.channels_first = any(op.attrs.get("layout") == "NCHW" for op in graph.ops)
+        self.turned = self._turned()  # edges that have another order than in the model
+        self.order |= self.turned
 
     def run(self) -> Graph:
+        for name, order in self.turned.items():
+            tensor = self.logical(name)
+            self.editor.tensors[name] = replace(tensor, shape=permuted(tensor.shape, order))
         for op in self.graph.ops:
             RULES.get(op.kind, _leave_plain)(self, op)
         for name in self.graph.outputs:
             self._restore(name)
-        return self.editor.finish()
+        return replace(self.editor.finish(), states=self._states(), turned={**self.graph.turned, **self.turned})
+
+    def _turned(self) -> dict[str, Order]:
+        """States that windows read, and whose order nobody outside sees, are stored as windows want them, both ends."""
+        found: dict[str, Order] = {}
+        counted = Counter(state.output for state in self.graph.states)
+        for state in self.graph.states:
+            order = channel_last(len(self.logical(state.input).shape))
+            alone = counted[state.output] == 1 and state.input not in self.graph.outputs and not state.shown
+            if state.kept and alone and state.output not in self.graph.inputs and self._reaches_windows(state.input):
+                found |= {state.input: order, state.output: order}
+        return found
+
+    def _states(self) -> tuple[CarriedState, ...]:
+        turns = ((state, self.turned.get(state.input, plain(state.first.ndim))) for state in self.graph.states)
+        return tuple(replace(state, first=np.ascontiguousarray(state.first.transpose(order))) for state, order in turns)
+
+    def _reaches_windows(self, name: str) -> bool:
+        """Whether it gets to a window with channels first by joins, parts and functions alone."""
+        seen, waiting = set[str](), [name]
+        while waiting:
+            name = waiting.pop()
+            seen.add(name)
+            for op in self.graph.consumers.get(name, ()):
+                if op.kind in WINDOWED and op.attrs.get("layout") == "NCHW":
+                    return True
+                if op.kind in ELEMENTWISE or op.kind in ("concat", "slice", "pad"):
+                    waiting += [output for output in op.outputs if output not in seen]
+        return False
 
     def logical(self, name: str) -> Tensor:
         return self.graph.tensors[name]
@@ -168,16 +202,17 @@ class _Layouts:
 
     def emit(self, op: Op, inputs: list[str], order: Order, **attrs: Any) -> None:
         """The operator on stored tensors; all its outputs are stored in the given order."""
-        outputs = tuple(self._output(name, order) for name in op.outputs)
+        outputs = tuple(self.output(name, order) for name in op.outputs)
         self.editor.append(replace(op, inputs=tuple(inputs), outputs=outputs, attrs={**op.attrs, **attrs}))
 
-    def _output(self, name: str, order: Order) -> str:
+    def output(self, name: str, order: Order) -> str:
         tensor = self.logical(name)
         self.order[name] = order
-        if order == plain(len(tensor.shape)):
+        wanted = self.turned.get(name, plain(len(tensor.shape)))
+        if order == wanted == plain(len(tensor.shape)):
             return name
         changed = replace(tensor, shape=permuted(tensor.shape, order), quant=_moved_axis(tensor.quant, order))
-        if name in self.graph.outputs:
+        if name in self.graph.outputs and order != wanted:
             self.stored[name] = self.editor.add(replace(changed, name=f"{name}:stored"))
         else:
             self.editor.tensors[name] = changed
@@ -190,8 +225,7 @@ class _Layouts:
     def _restore(self, name: str) -> None:
         if self.stored[name] == name:
             return
-        target = self.logical(name)
-        perm = between(self.order[name], plain(len(target.shape)))
+        perm = between(self.order[name], self.turned.get(name, plain(len(self.logical(name).shape))))
         held = self.editor.tensor(self.stored[name])
         kind, attrs = ("reshape", {}) if moves_nothing(held.shape, perm) else ("transpose", {"perm": perm})
         self.editor.append(Op(kind, name, (self.stored[name],), (name,), attrs))
@@ -216,7 +250,8 @@ def lays_out(*kinds: str) -> Callable[[LayoutRule], LayoutRule]:
 def _leave_plain(state: _Layouts, op: Op) -> None:
     """Operators that depend on the order of dimensions in a way of their own."""
     inputs = [state.fetch(name, plain(len(state.logical(name).shape)), op.origin) if name else "" for name in op.inputs]
-    state.editor.append(replace(op, inputs=tuple(inputs)))
+    outputs = [state.output(name, plain(len(state.logical(name).shape))) if name else "" for name in op.outputs]
+    state.editor.append(replace(op, inputs=tuple(inputs), outputs=tuple(outputs)))
 
 
 @lays_out(*WINDOWED)

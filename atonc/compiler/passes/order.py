@@ -124,7 +124,7 @@ def run(graph: Graph, options: PassOptionsLike | None = None) -> Graph:
         graph = _guarded(step, graph)
     positions = [getattr(options, f"{edge}_channel_position", "") for edge in ("inputs", "outputs")]
     graph = set_channel_positions(graph, *positions) if any(positions) else graph
-    graph = own_states(set_edge_types(graph, options.input_type, options.output_type))
+    graph = own_states(write_constant_outputs(set_edge_types(graph, options.input_type, options.output_type)))
     return require_agreement(source, name_uniquely(graph))
 
 

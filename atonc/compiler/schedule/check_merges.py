@@ -126,10 +126,11 @@ class _Judge:
         if pools:
             yield from self._same_means() if all(pool.is_global for pool in pools) else self._same_windows()
             return
-        moved = all(old.engines.keys() == new.engines.keys() for old, new in merge.pairs)
-        if moved and not merge.kept and all(_is_copy(task) for task in merge.group.tasks):
-            yield from self._in_place()
-            return
+        if all(_is_copy(task) for task in merge.group.tasks):  # moved as a whole, or like any other bytes
+            seen = list(self._in_place())
+            if not seen or not self._is_whole():
+                yield from seen
+                return
         yield from self._same_bytes()
         reference = {self._meaning(task) for task in merge.group.tasks}
         if len(reference) != 1 or None in reference:
@@ -172,6 +173,12 @@ class _Judge:
         """The writers of a buffer, or all of them."""
         return [use.config for use in task.writers() if not root or self.root(use.buffer) == root]
 
+    def _is_whole(self) -> bool:
+        """Whether the result of the consumer begins where its operand does and is as long: then bytes keep places."""
+        tasks = self.merge.group.tasks
+        written = _bytes([use.config for use in task.writers()] for task in tasks)
+        return np.array_equal(written, _bytes([use.config for use in task.readers()] for task in tasks))
+
     def _in_place(self) -> Iterator[str]:
         """The copies are gone, and what they copied is written at once where they took it, in the same order."""
         merge, through = self.merge, self.root(self.merge.through)
@@ -188,12 +195,27 @@ class _Judge:
             yield "the consumer copies other bytes than the producer writes"
         for old, new in merge.pairs:
             writers = [n for n, use in old.engines.items() if use.writes and self.root(use.buffer) == through]
-            there = {n: _further(old.engines[n], target, distance) for n in writers}
-            if len(writers) != 1 or new.engines != {**old.engines, **there}:
+            into = [wire for wire in old.wires if wire.target in writers]
+            fresh = [name for name in new.engines if name not in old.engines] if merge.kept else writers
+            if len(writers) != 1 or len(into) != 1 or len(fresh) != 1:
+                yield f"{new.title} does not write once at the place that it is copied to"
+                continue
+            if new.engines != {**old.engines, fresh[0]: _further(old.engines[writers[0]], target, distance)}:
                 yield f"{new.title} does not write at the place that it is copied to"
-            if new.units != old.units or set(new.wires) != set(old.wires):
+            if merge.kept:
+                yield from self._twice(old, new, writers[0], fresh[0])
+            elif new.units != old.units or set(new.wires) != set(old.wires):
                 yield f"{new.title} computes something else than before"
         yield from self._early(self.root(target), _bytes([task.writers()[0].config] for task in merge.group.tasks))
+
+    def _twice(self, old: Task, new: Task, writer: str, fresh: str) -> Iterator[str]:
+        """What the producer writes is written a second time, as it is."""
+        (into,) = (wire for wire in old.wires if wire.target == writer)
+        byte: Expression = ("byte", writer)
+        yield from _kept(old, new, writer, True)
+        gated = into.keep or into.stop_after
+        if gated or any(_expression(new, name, {into.source: byte}) != byte for name in (writer, fresh)):
+            yield f"{new.title} writes something else than before"
 
     def _early(self, target: str, own_bytes: NDArray[np.bool_] | None = None) -> Iterator[str]:
         """Between the first of the longer tasks and the consumer: nobody may touch the result (`own_bytes` of it, if

@@ -6,16 +6,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from atonc.compiler.plan.flow import EACH_PIECE
-from atonc.compiler.plan.longer import moved_writer
-from atonc.compiler.plan.task import Purpose, Task, TaskGroup
+from atonc.compiler.plan.longer import IDENTITY, MOST_SPACERS, follow, inserted, moved_writer, sender
+from atonc.compiler.plan.task import EngineUse, Purpose, Task, TaskGroup
 from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.schedule.merging import (
     NO_CHAIN,
     NO_GAIN,
     NO_ROOM,
+    TOO_MANY,
     MergeCandidate,
     MergeState,
     Place,
+    fits,
     is_chainable,
     missing_evidence,
     only_writer,
@@ -54,15 +56,14 @@ def together(work: LoweredOperator) -> LoweredOperator:
 def into_place(state: MergeState, place: Place) -> Iterator[MergeCandidate | Apart]:
     """The writers of the part, moved to where the copies take it."""
     network, copies = state.network, state.group(place)
-    source, target = copies.tasks[0].readers()[0].buffer, copies.tasks[0].writers()[0].buffer
-    root, distance = network.root(source), _distance(copies, state.sizes[source])
-    producers = state.writers[root]
-    if distance is None or source != root or copies.band or not is_chainable(state, root, producers, place):
+    target = copies.tasks[0].writers()[0].buffer
+    root = network.root(copies.tasks[0].readers()[0].buffer)
+    distance, producers = _distance(copies, state.sizes[root]), state.writers[root]
+    if distance is None or copies.band or not is_chainable(state, root, producers, place):
         return
-    alone = state.readers[root] == {place} and not any(network.root(name) == root for name in network.outputs)
-    inner = network.buffers[root].kind == BufferKind.ACTIVATION and network.root(target) != root
+    inner = network.buffers[root].kind in (BufferKind.ACTIVATION, BufferKind.OUTPUT) and network.root(target) != root
     works = state.works[min(producers)[0]], state.works[place[0]]
-    if alone and inner and not any(work.stripe for work in works) and _is_free(state, place, target, producers):
+    if inner and not any(work.stripe for work in works) and _is_free(state, place, target, producers):
         yield _moved(state, place, distance, sorted(producers))
 
 
@@ -98,11 +99,12 @@ def _is_free(state: MergeState, place: Place, target: str, producers: set[Place]
 
 def _moved(state: MergeState, place: Place, distance: int, producers: list[Place]) -> MergeCandidate | Apart:
     copies, network = state.group(place), state.network
-    source, target = copies.tasks[0].readers()[0].buffer, copies.tasks[0].writers()[0].buffer
+    source, target = network.root(copies.tasks[0].readers()[0].buffer), copies.tasks[0].writers()[0].buffer
     names = state.works[producers[0][0]].op, state.works[place[0]].op
+    kept = state.readers[source] != {place} or any(network.root(name) == source for name in network.outputs)
     pairs = list[tuple[Task, Task]]()
     for task in (task for at in producers for task in state.group(at).tasks if writers_of(task, source, network)):
-        moved = _written_there(state, task, copies.tasks[0], distance)
+        moved = _written_there(state, task, copies.tasks[0], distance, kept)
         if isinstance(moved, str):
             return Apart(*names, NO_CHAIN, moved)
         pairs.append((task, moved))
@@ -113,15 +115,15 @@ def _moved(state: MergeState, place: Place, distance: int, producers: list[Place
         return Apart(*names, NO_GAIN, f"{-saved:,} cycles more")
     begun = min((at for at in state.writers[network.root(target)] if at < place), default=place)
     size, first, last = state.earlier(target, min(producers[0], begun), begun)
-    early = (size - state.sizes[source], first, last)  # the part itself is gone
+    early = (size if kept else size - state.sizes[source], first, last)
     if state.lives.grows(*early):
         return Apart(*names, NO_ROOM, f"{target} is kept from {source} on")
-    merge = Merge(*names, source, False, copies, tuple(pairs), saved)
+    merge = Merge(*names, source, kept, copies, tuple(pairs), saved)
     return MergeCandidate(merge, place, target, groups, early=early)
 
 
-def _written_there(state: MergeState, task: Task, copy: Task, distance: int) -> Task | str:
-    """The task that writes at its place in the whole; or why it cannot."""
+def _written_there(state: MergeState, task: Task, copy: Task, distance: int, kept: bool) -> Task | str:
+    """The task that writes at its place in the whole, `kept`: there too; or why it cannot."""
     root, target = state.network.root(copy.readers()[0].buffer), copy.writers()[0].buffer
     name = only_writer(task, root, state.network)
     if not name or any(use.follows == name for use in task.engines.values()):
@@ -133,4 +135,18 @@ def _written_there(state: MergeState, task: Task, copy: Task, distance: int) -> 
         return f"wide elements at byte {distance}"
     origin = dict.fromkeys((*task.origin, *(copy.origin if copy.purpose == Purpose.COMPUTE else ())))
     moved = moved_writer(replace(task, origin=tuple(origin)), name, target, distance)
-    return missing_evidence(moved, state.network.trust) or moved
+    seen = TOO_MANY
+    for one in _written_twice(task, name, copy, moved.engines[name]) if kept else (moved,):
+        if fits(one):
+            seen = missing_evidence(one, state.network.trust)
+            if not seen:
+                return one
+    return seen
+
+
+def _written_twice(task: Task, name: str, copy: Task, there: EngineUse) -> Iterator[Task]:
+    """The task with a second writer; some chains were seen with units that change nothing in front of that."""
+    (reader,), (writer,) = copy.readers(), (n for n, use in copy.engines.items() if use.writes)
+    for spacers in range(MOST_SPACERS + 1):
+        work = inserted(copy, writer, [IDENTITY] * spacers)
+        yield follow(task, name, (), work, {reader.buffer: sender(task, name)}, there, keep=True)

@@ -100,9 +100,10 @@ class MergeState:
         return self.lives.size_bytes(target), self.number[first], self.number[last]
 
     def apply(self, found: MergeCandidate) -> None:
-        early = self.earlier(found.target, min(found.groups), found.place) if found.merge.kept else found.early
-        if early is not None:
-            self.lives.begin(*early)
+        if found.early is not None:
+            self.lives.begin(*found.early)
+        elif found.merge.kept:
+            self.lives.begin(*self.earlier(found.target, min(found.groups), found.place))
         if found.taller is not None:
             self.taller[found.target] = found.taller
         self._leave(found.place)

@@ -130,7 +130,7 @@ class Turns:
         self.application, self.ram, self.rig, self.random = application, ram, rig, random
         self.number = {one.name: k for k, one in enumerate(application.networks)}
         self.alone: Mapping[str, EmulatedNetwork] = {}
-        self.residents: list[Span] = []
+        self.stays: list[Span] = []  # what networks keep for themselves: weights in RAM, states
         self.held: list[_Held] = []
         self.order: list[str] = []
         self.compared = self.different = self.survivors = self.poisoned = 0
@@ -139,8 +139,9 @@ class Turns:
     def run(self, alone: Mapping[str, EmulatedNetwork], each: int) -> ApplicationTrial:
         """So many inferences of each of these networks; what was seen so far."""
         self.alone = alone
-        copies = [copy for net in alone.values() for copy in net.network.residents]
-        self.residents = [(copy.address, copy.address + copy.size_bytes) for copy in copies]
+        networks = [net.network for net in alone.values()]
+        self.stays = [(copy.address, copy.address + copy.size_bytes) for net in networks for copy in net.residents]
+        self.stays += [(one.address, one.address + len(one.first)) for net in networks for one in net.states]
         names = list(alone)
         order = [names[k] for k in self.random.permutation(np.repeat(np.arange(len(names)), each))]
         for number, name in enumerate(order):
@@ -188,7 +189,7 @@ class Turns:
     def _poison(self, stay: Sequence[Span]) -> None:
         self.poisoned = 0
         for span in self.ram:
-            for start, end in gaps(span, sorted([*stay, *self.residents])):
+            for start, end in gaps(span, sorted([*stay, *self.stays])):
                 noise = self.random.integers(0, 256, end - start, np.uint8)
                 self.rig.board.poke(start, noise)
                 self.poisoned += noise.size

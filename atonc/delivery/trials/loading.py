@@ -386,6 +386,7 @@ def run_on_board(plan: LoadPlan, link: ByteLink, seed: int = 0, files: Sequence[
     client = Client(link)
     try:
         client.connect()
+        client.resets = client.can(messages.CAN_RESET)  # both inferences are first frames, where states are kept
         system, model = client.system_info(), _model(client, plan)
         edges = from_wire(model.inputs, model.outputs)
         inputs = edges.stored(files, seed)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from atonc.compiler.lower.map_ops import Mapped
     from atonc.compiler.place import Layout
     from atonc.compiler.verify.verify import VerifyReport
+    from atonc.delivery.generate.post import PostProcessing
+    from atonc.insight.evaluating.boxes import Boxes
     from atonc.insight.report.document import Document
     from atonc.machine.cost.band import PredictionBand
     from atonc.machine.cost.energy import EnergyEstimate
@@ -317,8 +319,11 @@ class Compilation:
         shared_kernels: bool = False,
         selftest: bool = False,
         front_end: str | PathLike[str] = "",
+        post: str = "",
+        **post_options: Any,
     ) -> list[Path]:
-        """The files of `atonc generate`, all together or none."""
+        """The files of `atonc generate`, all together or none. `post`: the family of a detector, whose boxes are wanted
+        as C too; `post_options`: the others of `PostOptions`."""
         from atonc.delivery.front_end.fitting import with_front_end
         from atonc.delivery.generate import generating, preflight
         from atonc.delivery.generate.selftest import with_selftest
@@ -327,7 +332,31 @@ class Compilation:
         files = dict(generating.files_of(self.view, hex, stai, shared_kernels))
         files = with_selftest(self.view, files) if selftest else files
         files = with_front_end(self.view, files, Path(front_end)) if front_end else files
+        if post or post_options:
+            from atonc.delivery.generate.post import with_post
+
+            files = with_post(self.view, files, self._post_processing(post, post_options))
         return [Path(file) for file in generating.write_build(self.view, Path(folder), files).files]
+
+    def post(self, outputs: Mapping[str, Array], family: str = "auto", **options: Any) -> Boxes:
+        """Boxes of a detector from what `run` gives for one sample: corners in pixels of the input, scores, classes and
+        points, the same bits as the C of `generate --post`. The options are those of
+        `atonc.insight.evaluating.options.PostOptions`, such as `post_score=0.4`.
+        """
+        from atonc.delivery.generate.post import boxes_of
+
+        missing = [name for name in self.graph.outputs if name not in outputs]
+        if missing:
+            raise InputError(f"no output {missing[0][:80]!r} among what was given", remedy="give what run() gives")
+        found = self._post_processing(family, options)
+        return boxes_of(found, [outputs[name] for name in self.graph.outputs])
+
+    def _post_processing(self, family: str, options: Mapping[str, Any]) -> PostProcessing:
+        from atonc.delivery.generate.post import post_processing
+        from atonc.insight.evaluating.options import PostOptions
+        from atonc.machine.base.declare import arguments
+
+        return post_processing(self.view, arguments(PostOptions, {"post": family or "auto", **options}))
 
     def report(self, path: str | PathLike[str]) -> Path:
         """Writes the report: a page (.html) or plain text (.txt)."""

@@ -24,16 +24,22 @@ from atonc.doors.verbs.compiling import (
 )
 from atonc.doors.verbs.parser import Adds, Command, ShownOptions, declared_values, defaults, flags
 from atonc.doors.verbs.reply import CiOptions, CommandReply, file_hash
+from atonc.insight.evaluating.options import PostOptions
 from atonc.machine.base.build_folder import network_build
+from atonc.machine.base.declare import declared, default_of
 from atonc.machine.base.errors import InputError
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.compile_view import CompileView
+    from atonc.delivery.generate.post import PostProcessing
     from atonc.insight.explain.actions import TriedOption
+    from atonc.insight.report.document import Document
     from atonc.machine.base.build_folder import Trees
 
 # all that `generate` is asked for: its form in `serve` follows from it
-DECLARED = (ModelOptions, Options, WrittenOptions, StageOptions, Gates, CiOptions, PictureOptions, ShownOptions)
+DECLARED = (
+    ModelOptions, Options, WrittenOptions, PostOptions, StageOptions, Gates, CiOptions, PictureOptions, ShownOptions
+)  # fmt: skip
 
 
 def _analyze(options: argparse.Namespace) -> CommandReply:
@@ -74,6 +80,7 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
     wanted = compiler_options(options, options.verify)
     wanted = wanted if layout is None else layouts.with_layout(wanted, layout)
     dump = Dump(options.dump, options.stop_after)
+    _require_family(model, wanted, options)
     try:
         words = getattr(options, "words", ())  # a form has none
         view = analyzed(model, wanted, options.name, dump if options.dump else None, words=words)
@@ -84,18 +91,20 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
     limits = declared_values(Gates, options)
     gates = generating.judged(limits, view)
     check_image(view, options)
+    post = post_processing(view, options)
     if layout is not None:
         layouts.require_taken(layout, view)
         view = layouts.advised(layout, view)
     if folder is not None and all(gate.holds for gate in gates):
         trees = {} if layout is None else layouts.layout_tree(layout, view, folder, _release(options))
-        view = write(view, folder, options, trees)
+        view = write(view, folder, options, trees, post)
     if folder is None and options.output is not None and options.report:
         view = generating.write_reports(view, options.output)
     write_pictures(lambda: network_view(view), options)
     document = compile_text.document(view, gates, options.verbose, _advice(view, limits, options))
     if options.front_end and folder is not None:
         document = fitting.document_with(fitting.fitted(view, options.front_end), document)
+    document = document if post is None else _with_post(document, post)
     if options.st:
         document = replace(document, sections=options.st.sections(view), summary=())
     return CommandReply(
@@ -127,7 +136,38 @@ def check_image(view: CompileView, options: argparse.Namespace) -> None:
         relocating.check_pools(view)
 
 
-def write(view: CompileView, folder: Path, options: argparse.Namespace, trees: Trees | None = None) -> CompileView:
+def post_processing(view: CompileView, options: argparse.Namespace) -> PostProcessing | None:
+    """What turns the outputs of a detector into boxes, where it is wanted; raises where they are of another family."""
+    wanted = declared_values(PostOptions, options)
+    if not wanted.post:
+        return None
+    from atonc.delivery.generate import post
+
+    return post.post_processing(view, wanted)
+
+
+def _require_family(model: Path, wanted: Options, options: argparse.Namespace) -> None:
+    """Outputs of another family are refused before the long work begins."""
+    if options.post:
+        from atonc.compiler.compile.pipeline import read_model
+        from atonc.delivery.generate.post import require_family
+
+        require_family(read_model(model, wanted), declared_values(PostOptions, options))
+
+
+def _with_post(document: Document, post: PostProcessing) -> Document:
+    from atonc.delivery.texts.post_text import with_post
+
+    return with_post(document, post)
+
+
+def write(
+    view: CompileView,
+    folder: Path,
+    options: argparse.Namespace,
+    trees: Trees | None = None,
+    post: PostProcessing | None = None,
+) -> CompileView:
     """The files that were asked for, the relocatable image and the folder of a layout among them, in one step."""
     from atonc.delivery.generate import generating, st_files
     from atonc.delivery.trials import relocating
@@ -145,6 +185,10 @@ def write(view: CompileView, folder: Path, options: argparse.Namespace, trees: T
         from atonc.delivery.front_end.fitting import with_front_end
 
         files = with_front_end(view, files, options.front_end)
+    if post is not None:
+        from atonc.delivery.generate.post import with_post
+
+        files = with_post(view, files, post)
     if options.relocatable is not None:
         asked = relocating.words(options.relocatable)
         files = {**files, **relocating.image_files(files, view.name, asked, "" if options.st else runtime)}
@@ -177,7 +221,7 @@ def _pareto(options: argparse.Namespace) -> CommandReply:
 
 def _options(own: type) -> tuple[Adds, ...]:
     """What the verbs take that compile and show what came of it; `own`: the options of this one alone."""
-    return model_options(verify=True), *map(flags, (own, *DECLARED[3:]))
+    return model_options(verify=True), *map(flags, (own, *DECLARED[4 if own is AnalyzeOptions else 3 :]))
 
 
 COMMANDS = (
@@ -201,6 +245,7 @@ COMMANDS = (
         (
             *_options(AnalyzeOptions),
             defaults(hex=False, stai=False, shared_kernels=False, runtime="", layout="", selftest=False, front_end=""),
+            defaults(**{member.name: default_of(member) for member, _ in declared(PostOptions)}),
         ),
         (
             "atonc analyze model.tflite  # where every operator runs, memory, latency",

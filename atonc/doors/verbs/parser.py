@@ -121,6 +121,8 @@ def _add(target: argparse._ArgumentGroup, member: Field[Any], known: Option) -> 
         shape = {} if known.bare is None else {"nargs": "?", "const": known.bare}
         if known.once:
             shape["action"] = Once
+        elif default == ():
+            shape["action"] = Added
         if known.many:
             shape, default = _MANY[known.many], list(default)
         metavar = tuple(known.metavar.split()) if known.many == PAIRS else known.metavar or None
@@ -170,6 +172,16 @@ class Once(argparse.Action):
         if before not in (self.default, values):
             raise InputError(f"{option} {values}, and before {before}", rule=f"{option} is given once")
         setattr(namespace, self.dest, values)
+
+
+class Added(argparse.Action):
+    """A list that is given twice is one list: the first would be lost without a word."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        before = getattr(namespace, self.dest, self.default)
+        setattr(namespace, self.dest, values if before == self.default else (*before, *values))
 
 
 # ------------------------------------------------------------------------------------------------------ parser and help

@@ -117,6 +117,11 @@ def _fitted(image: Any, size: tuple[int, int], channels: int, resize: str) -> tu
 MOST_SAMPLES = 1_000_000
 
 
+@dataclass(frozen=True, eq=False)
+class SequenceTensor(Tensor):
+    """The frames of an input, the first axis counts them."""
+
+
 @dataclass(frozen=True)
 class DatasetEntry:
     """One sample: a picture, or a row of an array file. `truth` is plain JSON: what the metric compares with."""
@@ -278,13 +283,18 @@ def split(arrays: dict[str, Array], inputs: Sequence[Tensor], path: Path) -> tup
 
 def _checked(value: Array, tensor: Tensor, path: Path) -> Array:
     wanted = tensor.shape[1:] if tensor.shape[:1] == (1,) else tensor.shape
-    if value.ndim < 1 or not len(value) or prod(value.shape[1:]) != prod(wanted):
+    if value.ndim < 1 or not len(value) or prod(value.shape[1:]) != prod(wanted) or _other_frames(value, tensor):
         raise InputError(
             f"samples of shape {'x'.join(map(str, value.shape[1:])) or 'nothing'} for {tensor.name!r}",
             where=str(path),
             rule=f"the input takes {'x'.join(map(str, wanted))}, all samples of one size in one array",
         )
     return value
+
+
+def _other_frames(value: Array, tensor: Tensor) -> bool:
+    """Sequences have their frames along the second axis, and never by their number of values alone."""
+    return isinstance(tensor, SequenceTensor) and tensors.squeezed(value.shape[1:]) != tensors.squeezed(tensor.shape)
 
 
 def row(path: Path, number: int, inputs: Sequence[Tensor]) -> tuple[dict[str, Array], Any]:

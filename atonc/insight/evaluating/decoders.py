@@ -1,349 +1,235 @@
-"""Outputs of detectors as boxes with scores and classes: a class for each family, and non-maximum suppression."""
+"""Families of detectors: one table of what their outputs are, and which outputs fit. What is done with them is in
+`boxes`; the evaluator and `generate --post` both ask here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from pathlib import Path
 
 import numpy as np
 
 from atonc.compiler.inputs.arrays import read_arrays
-from atonc.compiler.ir import Array
+from atonc.insight.evaluating.boxes import (
+    EXPONENTIAL,
+    FACES,
+    GIVEN,
+    GRIDS,
+    LIST,
+    ONE_GRID,
+    OUTPUT,
+    PLAIN,
+    SIGMOID,
+    SOFTMAX,
+    BoxLimits,
+    Decoder,
+    DetectorFamily,
+    DetectorHead,
+    Values,
+)
 from atonc.machine.base.errors import InputError
-from atonc.machine.base.frozen import dataclass
 
-LEAST_SCORE = 0.001  # below, boxes change no figure
-MOST_BEFORE, MOST_BOXES = 3000, 100
-MOST_OVERLAP = 0.5
+Shape = tuple[int, ...]
 Shapes = Sequence[tuple[int, ...]]
-_LARGEST = 20.0  # exponents of sizes beyond all pictures
-
-
-@dataclass(frozen=True)
-class Boxes:
-    """Corners x1, y1, x2, y2 in pixels of the input; the best first."""
-
-    corners: Array
-    scores: Array
-    classes: Array
-
-
-@dataclass(frozen=True)
-class Decoder:
-    """Outputs of these shapes as boxes; those of another family are refused."""
-
-    side: tuple[int, int]  # width and height of the input
-    shapes: tuple[tuple[int, ...], ...]
-
-    @property
-    def classes(self) -> int:
-        raise NotImplementedError
-
-    def __call__(self, outputs: Sequence[Array]) -> Boxes:
-        raise NotImplementedError
-
-    @property
-    def pixels(self) -> Array:
-        """What a share of the input is worth, along x and y."""
-        return np.array(self.side, np.float64)
-
-
-def sigmoid(values: Array) -> Array:
-    return 1.0 / (1.0 + np.exp(-np.clip(values.astype(np.float64), -60, 60)))
-
-
-def from_centres(centres: Array, sizes: Array) -> Array:
-    return np.concatenate([centres - sizes / 2, centres + sizes / 2], axis=-1)
-
-
-def overlaps(box: Array, others: Array) -> Array:
-    """Intersection over union of one box with others."""
-    low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
-    shared = np.prod(np.clip(high - low, 0, None), axis=1)
-    areas = np.prod(np.clip(others[:, 2:] - others[:, :2], 0, None), axis=1)
-    own = np.prod(np.clip(box[2:] - box[:2], 0, None))
-    return shared / np.maximum(own + areas - shared, 1e-12)
-
-
-def suppressed(corners: Array, scores: Array, most_overlap: float = MOST_OVERLAP, least: float = LEAST_SCORE) -> Boxes:
-    """`scores` [boxes, classes]: every class by itself; of boxes that overlap more, the best stays."""
-    which, classes = np.nonzero(scores > least)
-    values = scores[which, classes]
-    order = np.argsort(-values, kind="stable")[:MOST_BEFORE]
-    which, classes, values = which[order], classes[order], values[order]
-    kept: list[int] = []
-    for number in np.unique(classes):
-        own = np.flatnonzero(classes == number)
-        while own.size:
-            kept.append(int(own[0]))
-            rest = own[1:]
-            own = rest[overlaps(corners[which[own[0]]], corners[which[rest]]) <= most_overlap]
-    best = np.array(sorted(kept, key=lambda k: (-values[k], k))[:MOST_BOXES], dtype=np.intp)
-    return Boxes(corners[which[best]], values[best], classes[best])
-
-
-def grid(columns: int, rows: int) -> Array:
-    """Column and row of every cell: [rows, columns, 2]."""
-    return np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), axis=-1)
-
-
-def flat(output: Array) -> Array:
-    """[boxes, values]"""
-    found: Array = output.reshape(output.shape[-2:]).astype(np.float64)
-    return found
-
-
-def table(outputs: Sequence[Array]) -> Array:
-    """[boxes, values] of one output: there are more boxes than values."""
-    whole: Array = outputs[0].reshape(outputs[0].shape[-2:])
-    return whole.T if whole.shape[0] < whole.shape[1] else whole
-
-
-def scale_of(rows: Array, side: tuple[int, int]) -> Array:
-    """Pixels for each unit of the coordinates: shares of the input are hardly beyond 1, pixels are."""
-    shares = float(np.abs(rows[:, :4]).max(initial=0.0)) <= 2.0
-    return np.array(side if shares else (1, 1), np.float64)
-
-
-@dataclass(frozen=True)
-class YoloV8(Decoder):
-    """YOLOv8 as its exports give it: [1, 4 + classes, boxes] or [1, boxes, 4 + classes].
-
-    Centres and sizes are in pixels of the input, or in shares of it as TFLite exports have them; scores are
-    probabilities already. (https://docs.ultralytics.com: output of an exported detection model)
-    """
-
-    def __post_init__(self) -> None:
-        if len(self.shapes) != 1 or len(self.shapes[0]) < 2 or min(self.shapes[0][-2:]) < 5:
-            raise InputError(
-                f"outputs {list(self.shapes)} are not those of YOLOv8", rule="one output [1, 4 + classes, boxes]"
-            )
-
-    @property
-    def classes(self) -> int:
-        return min(self.shapes[0][-2:]) - 4
-
-    def __call__(self, outputs: Sequence[Array]) -> Boxes:
-        rows = table(outputs).astype(np.float64)
-        unit = scale_of(rows, self.side)
-        return suppressed(from_centres(rows[:, :2] * unit, rows[:, 2:4] * unit), rows[:, 4:])
-
-
-STRIDES = (8, 16, 32)
-
-
-@dataclass(frozen=True)
-class Yolox(Decoder):
-    """YOLOX (Ge and others 2021) as its exports give it: one output [1, boxes, 5 + classes] for the strides 8, 16, 32.
-
-    Scores are probabilities already. A box has the centre (cell + value) * stride and the size exp(value) * stride.
-    """
-
-    def __post_init__(self) -> None:
-        boxes = len(self._cells()[0])
-        if len(self.shapes) != 1 or self.shapes[0][-2] != boxes or self.shapes[0][-1] < 6:
-            raise InputError(
-                f"outputs {list(self.shapes)} are not those of YOLOX", rule=f"one output [1, {boxes}, 5 + classes]"
-            )
-
-    @property
-    def classes(self) -> int:
-        return self.shapes[0][-1] - 5
-
-    def _cells(self) -> tuple[Array, Array]:
-        """Column and row of every cell of all grids, and its stride."""
-        places = [grid(self.side[0] // stride, self.side[1] // stride).reshape(-1, 2) for stride in STRIDES]
-        strides = [np.full((len(cells), 1), stride) for cells, stride in zip(places, STRIDES, strict=True)]
-        return np.concatenate(places), np.concatenate(strides)
-
-    def __call__(self, outputs: Sequence[Array]) -> Boxes:
-        rows, (places, strides) = flat(outputs[0]), self._cells()
-        centres = (rows[:, :2] + places) * strides
-        sizes = np.exp(np.minimum(rows[:, 2:4], _LARGEST)) * strides
-        return suppressed(from_centres(centres, sizes), rows[:, 4:5] * rows[:, 5:])
-
-
-ANCHORS = ((0.5, 0.5),)
-
-
-@dataclass(frozen=True)
-class StYolox(Decoder):
-    """ST-YOLOX, st_yolo_x of ST's model zoo: a grid for each stride, without activations.
-
-    Each cell has x, y, w, h, objectness and classes for every anchor. The centre is (cell + sigmoid(value)) of the
-    grid, the size is exp(value) * anchor, the score sigmoid(objectness) * softmax(classes); anchors are shares of the
-    input, as `postprocessing.yolo_anchors` of the zoo has them.
-    """
-
-    anchors: tuple[tuple[float, float], ...] = ANCHORS
-
-    def __post_init__(self) -> None:
-        channels = {channels_of(shape) for shape in self.shapes if len(shape) == 4}
-        fits = all(len(shape) == 4 for shape in self.shapes) and len(channels) == 1
-        if not fits or any(count % len(self.anchors) or count // len(self.anchors) < 6 for count in channels):
-            raise InputError(
-                f"outputs {list(self.shapes)} are not those of ST-YOLOX with {len(self.anchors)} anchors",
-                rule="each output is a grid of x, y, w, h, objectness and classes for every anchor",
-                remedy="give all anchors with --anchors, or name another family with --decoder",
-            )
-
-    @property
-    def classes(self) -> int:
-        return channels_of(self.shapes[0]) // len(self.anchors) - 5
-
-    def __call__(self, outputs: Sequence[Array]) -> Boxes:
-        found = [self._grid(output) for output in outputs]
-        return suppressed(np.concatenate([c for c, _ in found]), np.concatenate([s for _, s in found]))
-
-    def _grid(self, output: Array) -> tuple[Array, Array]:
-        cells: Array = output.reshape(output.shape[-3:])
-        cells = np.moveaxis(cells, 0, -1) if channels_first(output.shape) else cells
-        rows, columns, channels = cells.shape
-        count = len(self.anchors)
-        values = cells.reshape(rows, columns, count, channels // count).astype(np.float64)
-        places = grid(columns, rows)[:, :, None]
-        centres = (places + sigmoid(values[..., :2])) / np.array([columns, rows]) * self.pixels
-        sizes = np.exp(np.minimum(values[..., 2:4], _LARGEST)) * np.array(self.anchors) * self.pixels
-        classes = np.exp(values[..., 5:] - values[..., 5:].max(axis=-1, keepdims=True))
-        scores = sigmoid(values[..., 4:5]) * classes / classes.sum(axis=-1, keepdims=True)
-        return from_centres(centres, sizes).reshape(-1, 4), scores.reshape(-1, scores.shape[-1])
-
-
-def channels_first(shape: tuple[int, ...]) -> bool:
-    """Grids are square."""
-    return len(shape) >= 3 and shape[-1] == shape[-2] != shape[-3]
-
-
-def channels_of(shape: tuple[int, ...]) -> int:
-    return shape[-3] if channels_first(shape) else shape[-1]
-
-
-VARIANCES = (0.1, 0.2)
-
-
-class SsdFamily(Decoder):
-    """Scores with the background first, and offsets from anchors; everything in shares of the input."""
-
-    def require(self, count: int, rule: str) -> None:
-        rows = {shape[-2] for shape in self.shapes if len(shape) >= 2}
-        fours = sum(shape[-1] == 4 for shape in self.shapes)
-        if len(self.shapes) != count or len(rows) != 1 or fours < count - 1:
-            raise InputError(f"outputs {list(self.shapes)} are not those of SSD", rule=rule)
-
-    @property
-    def scores_at(self) -> int:
-        """Which output has the scores: the one that has not four values, or the first."""
-        return next((k for k, shape in enumerate(self.shapes) if shape[-1] != 4), 0)
-
-    @property
-    def classes(self) -> int:
-        return self.shapes[self.scores_at][-1] - 1
-
-    def boxes(self, corners: Array, values: Sequence[Array]) -> Boxes:
-        """`corners` in shares of the input; `values`: the outputs."""
-        return suppressed(corners * np.tile(self.pixels, 2), values[self.scores_at][:, 1:])
-
-
-@dataclass(frozen=True)
-class StSsd(SsdFamily):
-    """SSD of ST's model zoo: the third output holds the anchors as corners, and each corner moves by its offset times
-    the size of the anchor."""
-
-    def __post_init__(self) -> None:
-        self.require(3, "scores, offsets and anchors, one row for each box")
-
-    def __call__(self, outputs: Sequence[Array]) -> Boxes:
-        """Offsets come before the anchors in the models of the zoo; anchors are corners in order, offsets are not."""
-        values = [flat(output) for output in outputs]
-        rest = [value for k, value in enumerate(values) if k != self.scores_at]
-        ordered = [bool((value[:, 2:] > value[:, :2]).all()) for value in rest]
-        offsets, anchors = rest if ordered[1] or not ordered[0] else rest[::-1]
-        return self.boxes(anchors + offsets * np.tile(anchors[:, 2:] - anchors[:, :2], 2), values)
-
-
-@dataclass(frozen=True)
-class Ssd(SsdFamily):
-    """SSD (Liu and others 2016): scores [1, boxes, 1 + classes] and offsets [1, boxes, 4]; an anchor (x, y, w, h) gives
-    the centre x + tx * 0.1 * w and the size w * exp(tw * 0.2)."""
-
-    anchors: tuple[tuple[float, ...], ...]  # x, y, w, h of each
-
-    def __post_init__(self) -> None:
-        self.require(2, "scores and offsets, one row for each box")
-        if len(self.anchors) != self.shapes[0][-2]:
-            raise InputError(
-                f"{len(self.anchors)} anchors for {self.shapes[0][-2]} boxes",
-                remedy="--anchors FILE.npy with x, y, w, h of each box in shares of the input",
-            )
-
-    def __call__(self, outputs: Sequence[Array]) -> Boxes:
-        values = [flat(output) for output in outputs]
-        offsets, anchors = values[1 - self.scores_at], np.array(self.anchors)
-        centres = anchors[:, :2] + offsets[:, :2] * VARIANCES[0] * anchors[:, 2:]
-        sizes = anchors[:, 2:] * np.exp(np.minimum(offsets[:, 2:] * VARIANCES[1], _LARGEST))
-        return self.boxes(from_centres(centres, sizes), values)
-
-
-GRIDS = ((16, 2), (8, 6))  # cells of a side, anchors of a cell
-LIMIT = 100.0
-FACE_OVERLAP = 0.3
-
-
-@dataclass(frozen=True)
-class Blazeface(Decoder):
-    """BlazeFace: anchors of one size at two grids, offsets in pixels of the input, one score each.
-
-    Published with MediaPipe: a 16 x 16 grid with 2 anchors a cell and an 8 x 8 grid with 6, for an input of 128 pixels;
-    the anchor is the middle of its cell, the box is centre + offset with width and height in pixels, the score is the
-    sigmoid of a value limited to 100. Behind the box are six key points.
-    """
-
-    classes = 1
-
-    def __post_init__(self) -> None:
-        shapes = self.shapes
-        rows = {shape[-2] for shape in shapes if len(shape) >= 2}
-        if sorted(shape[-1] for shape in shapes) not in ([1, 1, 16, 16], [1, 16]) or sum(rows) != len(self._middles()):
-            rule = "512 and 384 boxes with 16 values each, and their scores"
-            raise InputError(f"outputs {list(shapes)} are not those of BlazeFace", rule=rule)
-
-    def _middles(self) -> Array:
-        """Lists the centres of all anchors, in shares of the input."""
-        places = [np.repeat((grid(cells, cells).reshape(-1, 2) + 0.5) / cells, count, axis=0) for cells, count in GRIDS]
-        return np.concatenate(places)
-
-    def __call__(self, outputs: Sequence[Array]) -> Boxes:
-        tables = sorted((flat(output) for output in outputs), key=len, reverse=True)
-        boxes = np.concatenate([value for value in tables if value.shape[1] == 16])
-        scores = np.concatenate([value for value in tables if value.shape[1] == 1])
-        corners = from_centres(boxes[:, :2] + self._middles() * self.pixels, boxes[:, 2:4])
-        return suppressed(corners, sigmoid(np.clip(scores, -LIMIT, LIMIT)), FACE_OVERLAP)
-
-
-def decoder_for(name: str, anchors: Sequence[float], shapes: Shapes, side: tuple[int, int]) -> Decoder:
-    """Finds the decoder by its name, or from the shapes; raises where they do not fit."""
-    name, shapes = name if name != "auto" else family(shapes), tuple(map(tuple, shapes))
-    if name == "st_yolox":
-        return StYolox(side, shapes, tuple(zip(anchors[::2], anchors[1::2], strict=True)) or ANCHORS)
-    if name == "ssd":
-        return Ssd(side, shapes, tuple(zip(*(anchors[k::4] for k in range(4)), strict=True)))
-    plain: dict[str, type[Decoder]] = {"yolov8": YoloV8, "yolox": Yolox, "st_ssd": StSsd, "blazeface": Blazeface}
-    return plain[name](side, shapes)
+Side = tuple[int, int]
+_LIST_RULE = "one output [1, {} + classes, boxes] or [1, boxes, {} + classes]"
+_GRID_RULE = "each output is a grid of x, y, w, h, objectness and classes for every anchor"
+_FACES_RULE = "512 and 384 boxes with 16 values each, and their scores"
+
+# https://docs.ultralytics.com: output of an exported detection model. Coordinates are pixels of the input, or shares of
+# it as TFLite exports have them. Heads of YOLO11 and YOLO26 that are exported without their own suppression are alike.
+YOLOV8 = DetectorFamily("yolov8", "YOLOv8", LIST, _LIST_RULE.format(4, 4))
+YOLOV5 = DetectorFamily("yolov5", "YOLOv5", LIST, _LIST_RULE.format(5, 5), objectness=PLAIN, first=5)
+# Ge and others 2021, as its exports give it: scores are probabilities, the strides are 8, 16, 32
+YOLOX = DetectorFamily(
+    "yolox", "YOLOX", ONE_GRID, "one output [1, boxes, 5 + classes]", objectness=PLAIN, first=5, size=EXPONENTIAL
+)
+# ST's model zoo: grids without activations; anchors are shares of the input, as `postprocessing.yolo_anchors` has them
+ST_YOLOX = DetectorFamily(
+    "st_yolox", "ST-YOLOX", GRIDS, _GRID_RULE, SOFTMAX, SIGMOID, 5, SIGMOID, size=EXPONENTIAL, anchors=((0.5, 0.5),)
+)
+YOLOV2 = DetectorFamily(
+    "yolov2", "YOLOv2", GRIDS, _GRID_RULE, SOFTMAX, SIGMOID, 5, SIGMOID, size=EXPONENTIAL,
+    anchors=((0.076023, 0.258508), (0.163031, 0.413531), (0.234769, 0.702585), (0.427054, 0.715892),
+             (0.748154, 0.857092)),
+)  # fmt: skip
+# Liu and others 2016: scores with the background first, and offsets from anchors
+SSD = DetectorFamily(
+    "ssd", "SSD", GIVEN, "scores [1, boxes, 1 + classes] and offsets [1, boxes, 4]", first=1, size=EXPONENTIAL,
+    factor=0.2,
+)  # fmt: skip
+# ST's model zoo: an output has the anchors as corners, and each corner moves by its offset times the anchor's size
+ST_SSD = DetectorFamily(
+    "st_ssd", "ST-SSD", OUTPUT, "scores, offsets and anchors, one row for each box", first=1, corners=True
+)
+# Published with MediaPipe: offsets in pixels from the middle of the cell, and six key points behind the box
+BLAZEFACE = DetectorFamily("blazeface", "BlazeFace", FACES, _FACES_RULE, SIGMOID, first=0, points=6, overlap=0.3)
+
+FAMILIES: Mapping[str, DetectorFamily] = {
+    family.name: family for family in (YOLOV8, YOLOV5, YOLOV2, YOLOX, ST_YOLOX, SSD, ST_SSD, BLAZEFACE)
+}
+STRIDES = (8, 16, 32)  # of YOLOX
+FACE_GRIDS = ((16, 2), (8, 6))  # of BlazeFace: cells of a side, anchors of a cell
+
+
+class _Misfit(Exception):
+    """The outputs are not those of the family."""
+
+
+def _require(holds: bool) -> None:
+    if not holds:
+        raise _Misfit
+
+
+Fitted = tuple[tuple[DetectorHead, ...], int]  # and the number of classes
+
+
+def _list(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> Fitted:
+    _require(len(shapes) == 1 and prod(shapes[0][:-2]) == 1)
+    boxes, values = shapes[0][-2:] if shapes[0][-2] >= shapes[0][-1] else shapes[0][:-3:-1]
+    _require(values > family.first)
+    at = Values(0, 0, values, 0, 1) if boxes == shapes[0][-2] else Values(0, 0, 1, 0, boxes)
+    return (DetectorHead(at, at, boxes, boxes),), values - family.first
+
+
+def _one_grid(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> Fitted:
+    grids = [(side[0] // stride, side[1] // stride) for stride in STRIDES]
+    count, values = shapes[0][-2:]
+    _require(len(shapes) == 1 and prod(shapes[0]) == count * values and values > family.first)
+    _require(count == sum(map(prod, grids)))
+    heads, start = [], 0
+    for stride, (columns, rows) in zip(STRIDES, grids, strict=True):
+        at, step = Values(0, start * values, values, 0, 1), (float(stride), float(stride))
+        heads.append(DetectorHead(at, at, rows * columns, columns, step, 0.0, step, (step,)))
+        start += rows * columns
+    return tuple(heads), values - family.first
+
+
+def _grids(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> Fitted:
+    """Cells are as wide as high where the order of the channels is right; all outputs have the same order."""
+    _require(all(len(shape) == 4 and shape[0] == 1 for shape in shapes))
+    first = any(not _square(shape[1:3], side) for shape in shapes)
+    grids = [shape[2:] if first else shape[1:3] for shape in shapes]
+    channels = {shape[1] if first else shape[3] for shape in shapes}
+    _require(len(channels) == 1 and all(_square(grid, side) for grid in grids))
+    values, over = divmod(channels.pop(), anchors)
+    _require(not over and values > family.first)
+    heads = []
+    for number, (rows, columns) in enumerate(grids):
+        cells = rows * columns
+        steps = (1, values * cells, cells) if first else (anchors * values, values, 1)
+        at, stride = Values(number, 0, *steps), (side[0] / columns, side[1] / rows)
+        heads.append(DetectorHead(at, at, cells, columns, stride, 0.0, stride, ((1.0, 1.0),) * anchors))
+    return tuple(heads), values - family.first
+
+
+def _square(grid: Sequence[int], side: Side) -> bool:
+    return grid[1] * side[1] == grid[0] * side[0]
+
+
+def _anchored(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> Fitted:
+    """Scores are the output that has not four values, or the first."""
+    rows = {shape[-2] for shape in shapes}
+    _require(len(shapes) == (3 if family.placed == OUTPUT else 2) and len(rows) == 1)
+    scores = next((k for k, shape in enumerate(shapes) if shape[-1] != 4), 0)
+    others = [k for k in range(len(shapes)) if k != scores]
+    _require(all(shapes[k][-1] == 4 for k in others) and all(prod(shape[:-2]) == 1 for shape in shapes))
+    count, classes = rows.pop(), shapes[scores][-1]
+    _require(classes > family.first)
+    at = Values(others[0], 0, 4, 0, 1)
+    return (DetectorHead(at, Values(scores, 0, classes, 0, 1), count, count),), classes - family.first
+
+
+def _faces(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> Fitted:
+    """Both grids in outputs of their own, or one behind the other."""
+    counts = [cells * cells * per_cell for cells, per_cell in FACE_GRIDS]
+    heads, start = [], 0
+    _require(all(prod(shape[:-2]) == 1 for shape in shapes) and len(shapes) in (2, 4))
+    for (cells, per_cell), count in zip(FACE_GRIDS, counts, strict=True):
+        wanted = count if len(shapes) == 4 else sum(counts)
+        found = {shape[-1]: k for k, shape in enumerate(shapes) if shape[-2] == wanted}
+        _require(set(found) == {1, 16})
+        at = [Values(found[n], start * n, per_cell * n, n, 1) for n in (16, 1)]
+        stride = (side[0] / cells, side[1] / cells)
+        heads.append(DetectorHead(at[0], at[1], cells * cells, cells, stride, 0.5, sizes=((1.0, 1.0),) * per_cell))
+        start += count if len(shapes) == 2 else 0
+    return tuple(heads), 1
+
+
+_FITS: Mapping[str, Callable[[DetectorFamily, Shapes, Side, int], Fitted]] = {
+    LIST: _list, ONE_GRID: _one_grid, GRIDS: _grids, GIVEN: _anchored, OUTPUT: _anchored, FACES: _faces
+}  # fmt: skip
+
+
+def _fitted(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> Fitted | None:
+    try:
+        _require(bool(shapes) and all(len(shape) >= 2 and min(shape) > 0 for shape in shapes))
+        return _FITS[family.placed](family, shapes, side, anchors)
+    except _Misfit:
+        return None
+
+
+def fitting(shapes: Shapes, side: Side, anchors: int = 0) -> list[str]:
+    """Names of the families that outputs of these shapes may be of."""
+    return [f.name for f in FAMILIES.values() if _fitted(f, shapes, side, anchors or len(f.anchors) or 1) is not None]
+
+
+def decoder_for(
+    name: str, anchors: Sequence[float], shapes: Shapes, side: Side, limits: BoxLimits | None = None, where: str = ""
+) -> Decoder:
+    """Finds the decoder by its name, or from the shapes; raises where they do not fit. `where`: whose outputs."""
+    shapes = tuple(map(tuple, shapes))
+    known = FAMILIES[name if name != "auto" else family(shapes)]
+    pairs = () if known.placed == GIVEN else tuple(zip(anchors[::2], anchors[1::2], strict=True)) or known.anchors
+    fitted = _fitted(known, shapes, side, len(pairs) or 1)
+    if fitted is None:
+        said = f" with {len(pairs)} anchors" if pairs else ""
+        others = ", ".join(fitting(shapes, side))
+        raise InputError(
+            f"outputs {list(shapes)} are not those of {known.title}{said}",
+            where=where,
+            rule=known.rule,
+            remedy=(f"name another family: they fit {others}" if others else "no family that is known has such outputs")
+            + ("; or give all anchors with --anchors" if known.placed == GRIDS else ""),
+        )
+    heads, classes = fitted
+    if known.placed == GRIDS:
+        sizes = tuple((w * side[0], h * side[1]) for w, h in pairs)
+        heads = tuple(DetectorHead(**{**vars(head), "sizes": sizes}) for head in heads)
+    limits = limits or BoxLimits(overlap=known.overlap)
+    given = _given(anchors, heads[0].count, side, where) if known.placed == GIVEN else ()
+    return Decoder(known, side, heads, classes, limits, given)
+
+
+def _given(anchors: Sequence[float], boxes: int, side: Side, where: str) -> tuple[tuple[float, ...], ...]:
+    """Anchors of SSD in pixels."""
+    if len(anchors) != 4 * boxes:
+        raise InputError(
+            f"{len(anchors) // 4} anchors for {boxes} boxes",
+            where=where,
+            remedy="--anchors FILE.npy with x, y, w, h of each box in shares of the input",
+        )
+    rows: np.ndarray = np.array(anchors, np.float64).reshape(-1, 4) * np.tile(np.array(side, np.float64), 2)
+    return tuple(map(tuple, rows.tolist()))
 
 
 def family(shapes: Shapes) -> str:
-    lasts = sorted(shape[-1] for shape in shapes)
+    """The name of the family that such outputs are most likely of."""
+    lasts = sorted(shape[-1] for shape in shapes if shape)
     if lasts in ([1, 1, 16, 16], [1, 16]):
-        return "blazeface"
+        return BLAZEFACE.name
     if len(shapes) == 3 and lasts.count(4) >= 2 and all(len(shape) <= 3 for shape in shapes):
-        return "st_ssd"
+        return ST_SSD.name
     if len(shapes) == 2 and lasts.count(4) >= 1 and all(len(shape) <= 3 for shape in shapes):
-        return "ssd"
-    if len(shapes) > 1 and all(len(shape) == 4 and channels_of(shape) >= 6 for shape in shapes):
-        return "st_yolox"
+        return SSD.name
+    if shapes and all(len(shape) == 4 and max(shape[1], shape[3]) >= 6 for shape in shapes):
+        return ST_YOLOX.name if len(shapes) > 1 else YOLOV2.name
     if len(shapes) == 1 and len(shapes[0]) in (2, 3):
-        return "yolov8"
-    raise InputError(f"outputs {list(shapes)} are of no detector that is known", remedy="--decoder names the family")
+        return YOLOV8.name
+    raise InputError(
+        f"outputs {list(shapes)} are of no detector that is known",
+        remedy=f"name the family with --decoder or --post: {', '.join(FAMILIES)}",
+    )
 
 
 def parse_anchors(text: str) -> list[float]:

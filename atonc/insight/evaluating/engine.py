@@ -192,10 +192,25 @@ class Engine:
     def outputs(self, samples: Sequence[Mapping[str, Array]]) -> list[list[Array]]:
         """Real values of the outputs, sample by sample, from inputs as the model takes them."""
         given = [program_inputs(self.compiled, sample) for sample in samples]
-        got = self.run({name: np.stack([one[name] for one in given]) for name in self.graph.inputs})
-        tensors = [self.graph.tensors[name] for name in self.graph.outputs]
+        return self._reals(self.run({name: np.stack([one[name] for one in given]) for name in self.graph.inputs}))
+
+    def last_outputs(self, sequences: Sequence[Sequence[Mapping[str, Array]]]) -> list[list[Array]]:
+        """The same of sequences of one length, each from first states on: outputs of the last frame."""
+        kept = [one for one in self.graph.states if one.kept]
+        states = {one.input: np.stack([one.first] * len(sequences)) for one in kept}
+        got: dict[str, Array] = {}
+        for frames in zip(*sequences, strict=True):
+            given = [program_inputs(self.compiled, frame) for frame in frames]
+            got = self.run({name: np.stack([one[name] for one in given]) for name in self.graph.inputs} | states)
+            states = {one.input: got[one.output] for one in kept}
+        return self._reals(got)
+
+    def _reals(self, got: Mapping[str, Array]) -> list[list[Array]]:
+        """By sample."""
+        tensors = [self.graph.tensors[name] for name in self.graph.frame_outputs]
+        samples = len(next(iter(got.values())))
         reals = [got[t.name] if t.quant is None else real(t, got[t.name]) for t in tensors]
-        return [[value[k] for value in reals] for k in range(len(samples))]
+        return [[value[k] for value in reals] for k in range(samples)]
 
     def _type(self, name: str) -> np.dtype[Any]:
         return stored_type(self.graph.tensors[name])

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.compiler.ir import Array, Tensor
+from atonc.insight.evaluating.boxes import Decoder, overlaps, scale_of, table
 from atonc.insight.evaluating.datasets import Dataset, Fit, user_function
-from atonc.insight.evaluating.decoders import Decoder, decoder_for, overlaps, scale_of, table
+from atonc.insight.evaluating.decoders import decoder_for
 from atonc.insight.evaluating.options import EvaluateOptions
 from atonc.machine.base.errors import InputError, ToolError
 from atonc.machine.base.frozen import dataclass

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from atonc.compiler.request.options import whole
-from atonc.machine.base.declare import Takes, check, option
+from typing import Any
+
+from atonc.compiler.request.options import OUTPUT, share, whole
+from atonc.machine.base.declare import RARE, Takes, check, option
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
@@ -12,9 +14,45 @@ FIGURES = "what is measured"
 WORK = "how the work is done"
 METRICS = ("auto", "top", "map", "keypoints", "iou", "distance")
 OF_ARRAYS = ("auto", "top", "iou", "distance")  # those that need no boxes
-DECODERS = ("auto", "yolov8", "yolox", "st_yolox", "ssd", "st_ssd", "blazeface")
+DECODERS = ("auto", "yolov8", "yolov5", "yolov2", "yolox", "st_yolox", "ssd", "st_ssd", "blazeface")
+CANDIDATES = 512  # that generated C compares with each other
 
 LOCAL, LOCAL_RARE = Takes(local=True), Takes(local=True, rare=True)
+
+
+def _anchors(title: str) -> Any:
+    said = "in shares of the input: W,H of each anchor of st_yolox, yolov2; or a .npy: x, y, w, h of each box of ssd"
+    return option("", "--anchors", title, said, metavar="W,H,...", takes=LOCAL_RARE)
+
+
+@dataclass(frozen=True)
+class PostOptions:
+    """Options of `generate` for detectors: boxes as C, by the decoders of `evaluate`."""
+
+    post: str = option(
+        "", "--post", OUTPUT, "also NAME_post.c, .h: boxes from the outputs of a detector, by its family",
+        takes=Takes(choices=DECODERS, rare=True),
+    )  # fmt: skip
+    post_score: float = option(
+        0.5, "--post-score", OUTPUT, "boxes have a score above it", metavar="SCORE", parse=share, takes=RARE
+    )
+    post_iou: float = option(
+        0.0, "--post-iou", OUTPUT, "of boxes of a class that overlap more, the best one stays; 0: the family's own",
+        metavar="SHARE", parse=share, takes=RARE,
+    )  # fmt: skip
+    post_boxes: int = option(
+        20, "--post-boxes", OUTPUT, f"room for this many, up to {CANDIDATES}", metavar="N", parse=whole, takes=RARE
+    )
+    anchors: str = _anchors(OUTPUT)
+
+    def __post_init__(self) -> None:
+        check(self)
+        if not 0 < self.post_score < 1:
+            raise InputError(f"a score above {self.post_score:g}", where="--post-score", rule="0 and 1 are no bounds")
+        if not 0 <= self.post_iou <= 1:
+            raise InputError(f"an overlap of {self.post_iou:g}", where="--post-iou", rule="it is a share, from 0 to 1")
+        if not 1 <= self.post_boxes <= CANDIDATES:
+            raise InputError(f"room for {self.post_boxes} boxes", where="--post-boxes", rule=f"1 to {CANDIDATES}")
 
 
 @dataclass(frozen=True)
@@ -33,6 +71,10 @@ class EvaluateOptions:
         "", "--images", DATA, "the folder of the images that a COCO file names", metavar="DIR", takes=LOCAL
     )
     limit: int = option(0, "--limit", DATA, "only this many samples, evenly spread; 0: all", metavar="N", parse=whole)
+    frames: int = option(
+        0, "--frames", DATA, "of a network with states: a sample is a sequence of so many frames, its answer that of "
+        "the last one", metavar="N", parse=whole,
+    )  # fmt: skip
     resize: str = option(
         "stretch",
         "--resize",
@@ -59,14 +101,7 @@ class EvaluateOptions:
         takes=Takes(offered=OF_ARRAYS),  # a function of the server's is nothing for visitors
     )
     decoder: str = option("auto", "--decoder", FIGURES, "how outputs become boxes", takes=Takes(choices=DECODERS))
-    anchors: str = option(
-        "",
-        "--anchors",
-        FIGURES,
-        "in shares of the input: W,H of each anchor of st_yolox, or a .npy with x, y, w, h of each box of ssd",
-        metavar="W,H,...",
-        takes=LOCAL_RARE,
-    )
+    anchors: str = _anchors(FIGURES)
     float_model: str = option("", "--float", FIGURES, "the float model, to compare with", metavar="FILE", takes=LOCAL)
     int8: bool = option(
         True, "--no-int8", FIGURES, "do not run the int8 model's own reference kernels", takes=Takes(rare=True)

@@ -14,6 +14,7 @@ from typing import Any
 from atonc.compiler.compile.pipeline import read_model
 from atonc.compiler.frontends.coverage import require_quantised
 from atonc.compiler.frontends.read import read
+from atonc.compiler.ir import Graph
 from atonc.compiler.request.options import Options
 from atonc.insight import workers
 from atonc.insight.evaluating.datasets import Dataset, DatasetEntry, open_data
@@ -32,11 +33,22 @@ from atonc.insight.evaluating.metrics import (
     require_fit,
 )
 from atonc.insight.evaluating.options import EvaluateOptions
-from atonc.insight.evaluating.work import FLOAT, INT8, NPU, PAIRS, forget, input_side, require_alike
+from atonc.insight.evaluating.work import (
+    FLOAT,
+    INT8,
+    NPU,
+    PAIRS,
+    SEQUENCES,
+    forget,
+    input_side,
+    require_alike,
+    sample_tensors,
+)
 from atonc.insight.workers.run import require_scheduler
 from atonc.insight.workers.unit import digest
 from atonc.machine.base import progress
 from atonc.machine.base.about import __version__
+from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
 MOST_WORST = 24
@@ -102,9 +114,12 @@ def evaluate(model: Path, wanted: EvaluateOptions, compiler: Options, output: Pa
     float_model = Path(wanted.float_model) if wanted.float_model else None
     if float_model is not None:
         require_alike(read(float_model), source, float_model)
-    data = open_data(wanted, [source.tensors[name] for name in source.inputs], kept)
+    require_sequences(source, wanted)
+    data = open_data(wanted, sample_tensors(source, wanted.frames), kept)
+    if wanted.frames and data.entries[0].row is None:
+        raise InputError("images are no sequences", where=wanted.data, rule=SEQUENCES, remedy="give arrays (.npz)")
     name = metric_name(wanted, data)
-    outputs = [source.tensors[name] for name in source.outputs]
+    outputs = [source.tensors[name] for name in source.frame_outputs]
     require_fit(name, data, outputs, wanted)
     anchors = parse_anchors(wanted.anchors)
     metric = metric_for(name, wanted.decoder, anchors, [t.shape for t in outputs], input_side(source))
@@ -114,6 +129,21 @@ def evaluate(model: Path, wanted: EvaluateOptions, compiler: Options, output: Pa
     if compiler.encrypt_weights:
         data = replace(data, notes=(*data.notes, _IN_PLAIN))
     return summary(_origin(model, wanted, data), metric, data, answers)
+
+
+def require_sequences(source: Graph, wanted: EvaluateOptions) -> None:
+    """A network with states answers a sequence, and each sample begins with first states; others know no frames."""
+    keeps = source.frame_inputs != source.inputs
+    if keeps and not wanted.frames:
+        raise InputError("the network keeps states from frame to frame", rule=SEQUENCES,
+                         remedy="say how many frames a sample has: --frames N (1: each sample is one first frame)"
+                         )  # fmt: skip
+    if wanted.frames and not keeps:
+        raise InputError("--frames for a network without states", rule="frames are those of a sequence",
+                         remedy="leave it out, or declare its states: --state OUT=IN")  # fmt: skip
+    if keeps and wanted.float_model:
+        raise InputError("--float with a network that keeps states", rule="nobody says which of its outputs are states",
+                         remedy="compare both with atonc validate --frames")  # fmt: skip
 
 
 def _units(
@@ -134,6 +164,7 @@ def _units(
         "resize": wanted.resize,
         "normalise": wanted.normalisation(),
         "colours": wanted.colours,
+        "frames": wanted.frames,
     }
     units = []
     for start in range(0, len(data.entries), wanted.samples_together):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,14 @@ from atonc.compiler.compare.reference import OPTIMISED
 from atonc.compiler.compare.reference_process import ReferenceProcess
 from atonc.compiler.compile.pipeline import compile_file
 from atonc.compiler.frontends.read import read
-from atonc.compiler.inputs.inputs import as_input, real
-from atonc.compiler.ir import Array, Graph
+from atonc.compiler.inputs.inputs import as_input, first_states, real
+from atonc.compiler.ir import Array, Graph, Tensor
 from atonc.compiler.request.options import Options
-from atonc.insight.evaluating.datasets import Fit, Preparation, picture_input, row
+from atonc.insight.evaluating.datasets import Fit, Preparation, SequenceTensor, picture_input, row
 from atonc.insight.evaluating.engine import Engine
 from atonc.insight.evaluating.metrics import Metric, distance, metric_for
 from atonc.insight.validating.references import References, as_program
+from atonc.insight.validating.sequences import reference_outputs
 from atonc.insight.workers.unit import WorkUnit, digest
 from atonc.machine.base.declare import arguments
 from atonc.machine.base.errors import InputError
@@ -41,6 +43,17 @@ class Sides:
         self.compiled, self.engine = compiled, Engine(compiled)
         self.references = References(model, siblings=False) if int8 else None
         self.float_model = FloatModel(float_model, compiled) if float_model is not None else None
+
+    def sequences(self, samples: Sequence[Sample]) -> dict[str, list[Outputs]]:
+        """The same of sequences: the first axis of each value counts frames, states are first ones before each sample,
+        and the answer is that of the last frame."""
+        first, long = first_states(self.compiled.source), len(next(iter(samples[0].values())))
+        every = [[{**first, **{n: v[k] for n, v in sample.items()}} for k in range(long)] for sample in samples]
+        found = {NPU: self.engine.last_outputs(every)}
+        if self.references is not None:
+            outputs = (reference_outputs(self.references, self.compiled, frames, (0,)) for frames in every)
+            found[INT8] = [one[-1] for one in outputs]
+        return found
 
     def run(self, samples: Sequence[Sample]) -> dict[str, list[Outputs]]:
         """Runs every side on each sample."""
@@ -114,9 +127,10 @@ def compute(unit: WorkUnit) -> bytes:
     sides = _sides(unit.files[: 1 + words["float"]], json.dumps(words["compiler"], sort_keys=True), words["int8"])
     source = sides.compiled.source
     samples = [_sample(source, one, unit.files, words) for one in words["samples"]]
-    shapes = [sides.compiled.graph.tensors[name].shape for name in sides.compiled.graph.outputs]
+    shapes = [sides.compiled.graph.tensors[name].shape for name in sides.compiled.graph.frame_outputs]
     metric = metric_for(words["metric"], words["decoder"], words["anchors"], shapes, input_side(source))
-    found = sides.run([values for values, _, _ in samples])
+    values = [one for one, _, _ in samples]
+    found = sides.sequences(values) if words["frames"] else sides.run(values)
     records = [_record(metric, sides, found, k, truth, fit) for k, (_, truth, fit) in enumerate(samples)]
     notes = sorted(dict.fromkeys(sides.notes))
     return json.dumps({"records": records, "notes": notes}, sort_keys=True).encode()
@@ -126,7 +140,7 @@ def _record(
     metric: Metric, sides: Sides, found: Mapping[str, Any], number: int, truth: Any, fit: Fit
 ) -> dict[str, Any]:
     graph = sides.compiled.graph
-    tensors = [graph.tensors[name] for name in graph.outputs]
+    tensors = [graph.tensors[name] for name in graph.frame_outputs]
     answers = {side: metric.record(values[number], truth, fit) for side, values in found.items()}
     far = {}
     for one, other in PAIRS:
@@ -142,7 +156,7 @@ def _sample(
     source: Graph, one: Mapping[str, Any], files: Sequence[Path], words: Mapping[str, Any]
 ) -> tuple[dict[str, Array], Any, Fit]:
     """Values of the inputs in the model's own formats, truth, and where the picture is in them."""
-    path, inputs = files[one["file"]], [source.tensors[name] for name in source.inputs]
+    path, inputs = files[one["file"]], sample_tensors(source, words["frames"])
     if one["row"] is not None:
         values, label = row(path, one["row"], inputs)
         given = {tensor.name: as_input(tensor, _plain(values[tensor.name], tensor.dtype)) for tensor in inputs}
@@ -153,6 +167,18 @@ def _sample(
     if isinstance(truth, dict) and "mask" in truth:
         truth = _mask(files[truth["mask"]])
     return {inputs[0].name: value}, truth, fit
+
+
+SEQUENCES = "a sample of such a network is a sequence: arrays [samples, frames, ...], its states reset before each"
+
+
+def sample_tensors(source: Graph, frames: int) -> list[Tensor]:
+    """What a sample has for each input that is no state; `frames`: of a sequence."""
+    plain = [source.tensors[name] for name in source.frame_inputs]
+    if not frames:
+        return plain
+    held = [{member.name: getattr(one, member.name) for member in fields(one)} for one in plain]
+    return [SequenceTensor(**{**one, "shape": (frames, *one["shape"])}) for one in held]
 
 
 def _plain(value: Array, dtype: str) -> Array:

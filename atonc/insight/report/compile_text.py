@@ -80,7 +80,8 @@ def document(
         sections = [*report(view).sections, doc.Chapter("", written)]
     else:
         sections = [_short_head(view), *_short_time(view), _short_cpu(view), _short_memory(view), _evidence(view)]
-    frames = parts.frames_row(cost.latency_ms, view.memory.states_bytes, view.options.hop)
+    held = sum(one.size_bytes for one in view.compiled.program.states)
+    frames = parts.frames_row(cost.latency_ms, held, view.options.hop)
     gate = doc.SummaryRow("gates", f"{count(len(broken), 'gate')} broken", doc.Mark.ALARM)
     summary = (
         doc.predicted_row(cost),

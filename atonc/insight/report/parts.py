@@ -37,7 +37,7 @@ def energy_row(energy: EnergyEstimate) -> SummaryRow | None:
 
 
 def frames_row(latency_ms: float, states_bytes: int, hop_ms: float, frames: int = 0) -> SummaryRow | None:
-    """Of a network with states: what a frame takes, and of the time until the next. `frames`: how many were run."""
+    """What a frame takes of a network with states, and of the time until the next. `frames`: how many were run."""
     if not states_bytes:
         return None
     run = f"{count(frames, 'frame')} in order from first states, " if frames else ""

@@ -106,7 +106,8 @@ def execute(
     seconds = time.perf_counter() - start
     buffers, streams = (tuple(watch.snapshots), tuple(watch.streams)) if watch else ((), ())
     count = len(frames) if net.network.states else 0
-    return RunResult(net, inputs, outputs, tuple(done), buffers, streams, seconds, bool(found), count)
+    whole = bool(found)
+    return RunResult(net, inputs, outputs, tuple(done), buffers, streams, seconds, complete=whole, frames=count)
 
 
 def sequence_of(net: EmulatedNetwork, inputs: Mapping[str, Array], options: RunOptions) -> list[Mapping[str, Array]]:

@@ -43,7 +43,7 @@ class Drift:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Of the first quarter of the frames and of the last one."""
+        """The mean of the first quarter of the frames, and that of the last one."""
         part = max(1, len(self.codes) // 4)
         return float(np.mean(self.codes[:part])), float(np.mean(self.codes[-part:]))
 
@@ -195,7 +195,7 @@ def reference_outputs(
 def drift_of(
     graph: Graph, program: Sequence[Sequence[Array]], kernels: Mapping[str, Sequence[Sequence[Array]]], yardstick: str
 ) -> list[Drift]:
-    """Of every output; none where nobody ran all frames."""
+    """A row for every output; none where nobody ran all frames."""
     if yardstick not in kernels:
         return []
     found = []

@@ -200,16 +200,16 @@ def validate(
         tuple(results),
         tuple(layers),
         tuple(reading),
-        accuracy,
-        chain.result(wanted.hop_ms, drift_of(compiled.graph, program, kernels, yardstick)) if chain else None,
-        _recorded(compiled, samples, program, kernels[yardstick] if complete else ()),
+        accuracy=accuracy,
+        sequence=chain.result(wanted.hop_ms, drift_of(compiled.graph, program, kernels, yardstick)) if chain else None,
+        recorded=_recorded(compiled, samples, program, kernels[yardstick] if complete else ()),
     )
 
 
 def _layers(
     compiled: Compiled, emulation: Emulation, samples: Sequence[Sample], chain: Chain | None
 ) -> list[LayerCheck]:
-    """Of the first sample; of a sequence the worse of its first frame and its last one, with the states of then."""
+    """Checks the first sample; of a sequence the worse of its first frame and its last one, with the states of then."""
     first = check_program(compiled, emulation, program_inputs(compiled, samples[0]))
     if chain is None:
         return first

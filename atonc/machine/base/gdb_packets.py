@@ -98,7 +98,8 @@ class PacketReader:
             del self._waiting[:count]
             return count
         byte = bytes(self._waiting[:1])
-        del self._waiting[:1]
+        same = len(self._waiting) - len(self._waiting.lstrip(byte)) if byte == PacketMark.TAKEN.value else 1
+        del self._waiting[:same]  # taken twice is taken
         return PacketMark(byte)
 
     def _checked(self, body: bytes, digits: bytes, kind: int) -> bytes | PacketMark | int:

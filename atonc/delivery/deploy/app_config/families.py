@@ -12,6 +12,7 @@ from math import prod
 import numpy as np
 
 from atonc.delivery.deploy.app_config.header import Case, Define, Edge, HeaderTable, Line, bracketed
+from atonc.insight.evaluating.decoders import ST_YOLOX, YOLOV2
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count
 
@@ -110,7 +111,6 @@ SSD = Family(
 
 # ------------------------------------------------------------------------------------------------------------- YOLO v2
 
-_V2_ANCHORS = (0.076023, 0.258508, 0.163031, 0.413531, 0.234769, 0.702585, 0.427054, 0.715892, 0.748154, 0.857092)
 _V2_STRIDES = {"tiny_yolo_v2": 32, "st_yolo_lc_v1": 16}
 
 
@@ -120,8 +120,8 @@ def _v2_grid(case: Case) -> tuple[int, int]:
     return height // stride, width // stride
 
 
-def _pairs(case: Case, default: tuple[float, ...]) -> np.ndarray:
-    flat = np.array(case.config.settings.get(_ANCHORS) or default, np.float32)
+def _pairs(case: Case, default: tuple[tuple[float, float], ...]) -> np.ndarray:
+    flat = np.array(case.config.settings.get(_ANCHORS) or default, np.float32).reshape(-1)
     if flat.size % 2:
         raise case.wrong(_ANCHORS, f"has {flat.size} numbers, anchors are pairs")
     return flat
@@ -134,7 +134,7 @@ def _in_cells(shares: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
 
 def _v2_anchors(case: Case) -> np.ndarray:
     """Gives anchors in cells of the grid; the zoo's own are shares of the picture."""
-    flat = _pairs(case, _V2_ANCHORS)
+    flat = _pairs(case, YOLOV2.anchors)
     return flat if case.config.settings.get(_ANCHORS) is not None else _in_cells(flat, _v2_grid(case))
 
 
@@ -180,7 +180,6 @@ YOLO_V2 = Family(
 
 # ----------------------------------------------------------------------------------------------------------- ST YOLO X
 
-_X_ANCHORS = (0.5, 0.5)
 _X_STRIDES = (8, 16, 32)
 _LEVELS = ("L", "M", "S")  # large grid for small things
 
@@ -194,7 +193,7 @@ def _x_grids(case: Case) -> list[tuple[int, int]]:
 
 
 def _check_x(case: Case) -> None:
-    anchors = _pairs(case, _X_ANCHORS).size // 2
+    anchors = _pairs(case, ST_YOLOX.anchors).size // 2
     wanted = {h * w * anchors * (5 + len(case.classes)) for h, w in _x_grids(case)}
     found = {prod(edge.shape) for edge in case.model.outputs}
     if wanted != found:
@@ -206,7 +205,7 @@ def _x_more(case: Case) -> Iterator[Line]:
     for level, grid in zip(_LEVELS, _x_grids(case), strict=True):
         yield bracketed(f"{prefix}{level}_GRID_WIDTH", grid[1])
         yield bracketed(f"{prefix}{level}_GRID_HEIGHT", grid[0])
-        yield from _table(prefix, f"{level}_", _in_cells(_pairs(case, _X_ANCHORS), grid))
+        yield from _table(prefix, f"{level}_", _in_cells(_pairs(case, ST_YOLOX.anchors), grid))
 
 
 ST_YOLO_X = Family(
@@ -216,7 +215,7 @@ ST_YOLO_X = Family(
     {"float32": "OD_ST_YOLOX_UF", "int8": "OD_ST_YOLOX_UI"},
     (
         CLASSES,
-        ("NB_ANCHORS", lambda case: _pairs(case, _X_ANCHORS).size // 2),
+        ("NB_ANCHORS", lambda case: _pairs(case, ST_YOLOX.anchors).size // 2),
         *(OVERLAP, CONFIDENCE, MOST_BOXES),
     ),
     more=_x_more,

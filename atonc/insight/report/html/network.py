@@ -149,8 +149,7 @@ def network_data(network: NetworkView) -> dict[str, Any]:
     tensors = _tensors(network)
     places = {name: place for place, name in enumerate(tensors)}
     return {
-        "name": cut(network.name),
-        "model": cut(network.model),
+        **{"name": cut(network.name), "model": cut(network.model)},
         **fields_of(network, "tool", "board", "npu_mhz", "cpu_mhz"),
         "pending": network.basis == UNBUILT,
         "tiles": [[one.name, one.value, one.said] for one in tiles(network)],
