@@ -136,9 +136,9 @@ def document_with(found: FittedFrontEnd, document: Document) -> Document:
 
 # Cycles of loops of four numbers and of calls, from instructions counted on the virtual board with GCC 12 -O2 and the
 # weights of benchmarks/cpu_kernels.py; benchmarks/results/front_ends.md compares the sums with whole frames.
-_COPIED, _FRAMED, _EMPHASIS, _MEAN, _ZEROS = 1.3, 12, 10, 9, 5  # a sample; four of a frame
-_FIRST, _MIDDLE, _LAST_FOUR, _LAST_TWO, _POWER = 205, 143, 88, 44, 77
-_ROOT, _DOT, _ROW, _LOG, _NORMALISE, _CODES, _SCALE = 19, 10, 17, 86, 17, 27, 9
+_COPIED, _FRAMED, _EMPHASIS, _MEAN, _ZEROS = 1.3, 12, 10, 7, 5  # a sample; four of a frame
+_FIRST, _MIDDLE, _LAST_FOUR, _LAST_TWO, _POWER = 195, 139, 86, 43, 76
+_ROOT, _DOT, _ROW, _LOG, _NORMALISE, _CODES, _SCALE = 19, 10, 17, 82, 17, 27, 9
 
 
 def cycles(p: Pipeline) -> int:
@@ -160,7 +160,7 @@ def cycles(p: Pipeline) -> int:
     return round(total + _CODES * -(-p.features // 4))
 
 
-_SAMPLE, _PUT, _STAGE, _BIN, _WEIGHT, _CHANNEL = 13, 13, 62, 39, 14, 700
+_SAMPLE, _PUT, _STAGE, _BIN, _WEIGHT, _CHANNEL = 13, 13, 135, 53, 14, 480
 
 
 def _cycles_of_integers(p: Pipeline) -> int:

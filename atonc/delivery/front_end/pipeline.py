@@ -356,10 +356,11 @@ def _agreements(p: Pipeline) -> list[tuple[str, bool, str, str]]:
     length, n_fft, norm = p.frame.length, p.spectrum.n_fft, p.normalise
     least, most = CODE_TYPES[p.codes.type]
     log_needs = p.log.of == "none" or max(p.log.guard, p.log.floor) >= 1e-20
+    enough = next((n for n in FFT_SIZES if n >= length), FFT_SIZES[-1])
     said = f"a window of {length} samples is longer than a transform of {n_fft}"
     sizes = (0, 1, p.features)
     return [
-        ("spectrum.n_fft", length <= n_fft or p.tflm.enabled, said, f"n_fft = {next((n for n in FFT_SIZES if n >= length), 4096)}"),
+        ("spectrum.n_fft", length <= n_fft or p.tflm.enabled, said, f"n_fft = {enough}"),
         ("frame.first", -length < p.first, "the first window lies before the signal", "begin it later"),
         ("mel.fmin", p.mel.fmin < p.fmax, f"fmin {p.mel.fmin:g} Hz is not below fmax {p.fmax:g} Hz", "lower fmin"),
         ("mel.fmax", p.fmax <= p.rate / 2, f"fmax {p.fmax:g} Hz is above half the rate", f"fmax = {p.rate / 2:g}"),
