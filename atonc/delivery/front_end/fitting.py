@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.emit.c import buffers_info
@@ -15,7 +16,7 @@ from atonc.delivery.front_end.micro import micro_tables
 from atonc.delivery.front_end.pipeline import Codes, Pipeline, load
 from atonc.delivery.front_end.tables import tables
 from atonc.delivery.generate.generating import c_network
-from atonc.insight.report.document import Document, SummaryRow
+from atonc.insight.report.document import Chapter, Document, Terms
 from atonc.machine.base.disk import together
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
@@ -39,6 +40,15 @@ class FittedFrontEnd:
         return cycles(self.pipeline)
 
     @property
+    def data(self) -> dict[str, Any]:
+        p = self.pipeline
+        return {
+            **{"name": p.name, "input": self.label, "frames": self.window.frames, "features": p.features},
+            **{"hop": p.frame.hop, "rate": p.rate, "cycles_per_frame": self.cycles},
+            **{"ram_bytes": c_text.state_bytes(p, self.window), "tables_bytes": c_text.constant_bytes(p)},
+        }
+
+    @property
     def said(self) -> str:
         p = self.pipeline
         share = self.cycles / (self.cpu_mhz * 1e6 * p.frame.hop / p.rate)
@@ -50,7 +60,7 @@ class FittedFrontEnd:
         )
 
 
-def fitted(view: CompileView, source: str | Path) -> FittedFrontEnd:
+def fitted(view: CompileView, source: str | Path | Mapping[str, Any]) -> FittedFrontEnd:
     """Whether frames and codes are what the network takes."""
     pipeline = load(source)
     network = c_network(view)
@@ -128,8 +138,10 @@ def with_front_end(view: CompileView, files: Mapping[str, bytes], source: str | 
 
 
 def document_with(found: FittedFrontEnd, document: Document) -> Document:
-    """The summary of a compilation with the front end's line."""
-    return replace(document, summary=(*document.summary, SummaryRow("front end", found.said)))
+    """What is said of a compilation, with the front end."""
+    before = document.data or dict
+    sections = (*document.sections, Chapter("", [Terms({"front end": found.said})]))
+    return replace(document, sections=sections, data=lambda: {**before(), "front_end": found.data})
 
 
 # --------------------------------------------------------------------------------------------------------------- cost
