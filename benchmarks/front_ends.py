@@ -1,5 +1,4 @@
-"""Front ends: is the C code the same as its Python twin, how far are presets from the packages that they name, and what
-does a frame cost?
+"""Does a front end in C give its Python twin's codes, how far is it from the package that it names, what does it cost?
 
 The C code runs as a library of this machine for the whole sound; on the virtual board, a few seconds of it on the
 scalar core and some frames with vectors, whose instructions are counted there and weighed as in `cpu_kernels`.
@@ -21,13 +20,13 @@ from atonc.delivery.front_end.pipeline import presets
 from atonc.delivery.front_end.twin import FrontEnd, front_end
 from benchmarks.cpu_kernels import weight
 from benchmarks.shared.corpus import asked_for
-from benchmarks.shared.declare import ONLY, WRITE, Report, argument
+from benchmarks.shared.declare import ONLY, SECONDS, WRITE, Report, argument
 from tests.front_end.references import REFERENCES
 from tests.front_end.ways import OnBoard, OnHost, pieces, sound
 
 GROUP = "truth"
 ARGUMENTS = (
-    argument("--seconds", type=int, default=3600, help="of sound for the library of this machine (default 3600)"),
+    SECONDS.but(type=int, default=3600, help="of sound for the library of this machine (default 3600)"),
     argument("--board-seconds", type=float, default=20, help="for the scalar core of the virtual board (default 20)"),
     argument("--vector-seconds", type=float, default=0.3, help="for its core with vectors (default 0.3)"),
     ONLY,
