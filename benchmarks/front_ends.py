@@ -10,6 +10,8 @@ import argparse
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +22,7 @@ from atonc.delivery.front_end.pipeline import presets
 from atonc.delivery.front_end.twin import FrontEnd, front_end
 from benchmarks.cpu_kernels import weight
 from benchmarks.shared.corpus import asked_for
-from benchmarks.shared.declare import ONLY, SECONDS, WRITE, Report, argument
+from benchmarks.shared.declare import JOBS, ONLY, SECONDS, WRITE, Report, argument
 from tests.front_end.references import REFERENCES
 from tests.front_end.ways import OnBoard, OnHost, pieces, sound
 
@@ -29,6 +31,7 @@ ARGUMENTS = (
     SECONDS.but(type=int, default=3600, help="of sound for the library of this machine (default 3600)"),
     argument("--board-seconds", type=float, default=20, help="for the scalar core of the virtual board (default 20)"),
     argument("--vector-seconds", type=float, default=0.3, help="for its core with vectors (default 0.3)"),
+    JOBS,
     ONLY,
     WRITE,
 )
@@ -123,9 +126,10 @@ def reference_row(name: str) -> str:
 def run(arguments: argparse.Namespace) -> Report:
     names = [name for name in presets() if asked_for(arguments.only, name)]
     rows = []
-    for name in names:
-        rows.append(row(name, arguments))
-        print(rows[-1][0], flush=True)
+    with ProcessPoolExecutor(arguments.jobs) as pool:
+        for made in pool.map(partial(row, arguments=arguments), names):
+            rows.append(made)
+            print(made[0], flush=True)
     lines = [
         "# Front ends\n",
         "Codes of the C file that differ from the Python twin's, int8, made sound: "

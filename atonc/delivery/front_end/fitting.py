@@ -154,7 +154,7 @@ _ROOT, _DOT, _ROW, _LOG, _NORMALISE, _CODES, _SCALE = 19, 10, 17, 82, 17, 27, 9
 
 
 def cycles(p: Pipeline) -> int:
-    """Of a frame on a Cortex-M55 with vectors, waits for memory not counted."""
+    """The cycles of a frame on a Cortex-M55 with vectors, waits for memory not counted."""
     if p.tflm.enabled:
         return _cycles_of_integers(p)
     t, half, fours = tables(p), p.spectrum.n_fft // 2, -(-p.frame.length // 4)
