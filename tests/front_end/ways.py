@@ -164,7 +164,7 @@ class OnBoard:
 
 
 def pieces(samples: Array, seed: int = 1) -> Iterator[Array]:
-    """Of random lengths, as an interrupt would bring them if it were late."""
+    """Cuts a sound at random, as an interrupt would bring them if it were late."""
     rng, at = np.random.default_rng(seed), 0
     while at < len(samples):
         count = int(rng.integers(1, 1500))

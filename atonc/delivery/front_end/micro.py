@@ -125,7 +125,7 @@ def _filters(p: Pipeline, n_fft: int) -> tuple[Array, Array, Array, Array]:
 
 
 def _gains(p: Pipeline, correction: int) -> Array:
-    """Of noise of 2^k and up: value, slope, curve; numbers 0, 1 and from 2 on four places each."""
+    """The gain for noise of 2^k and up: value, slope, curve; numbers 0, 1 and from 2 on four places each."""
     bits = p.tflm.smoothing_bits - correction
 
     def gain(x: int) -> int:

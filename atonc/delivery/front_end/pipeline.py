@@ -27,7 +27,7 @@ LOGS = {"none": 1.0, "ln": 1.0, "log10": 0.4342944819032518, "log2": 1.442695040
 
 
 @dataclass(frozen=True)
-class Frame:
+class Framing:
     """Samples of one frame. `first`: the sample where the first window begins, or "centre": its middle is sample 0."""
 
     length: int = 400
@@ -103,7 +103,7 @@ class Tflm:
 
 @dataclass(frozen=True)
 class Codes:
-    """Of the input of the network: real = (code - zero_point) * scale. `generate` takes them from the network."""
+    """Codes that the network takes: real = (code - zero_point) * scale. `generate` takes them from the network."""
 
     type: str = "float32"
     scale: float = 1.0
@@ -116,7 +116,7 @@ class Pipeline:
 
     name: str = "front_end"
     rate: int = 16000
-    frame: Frame = Frame()
+    frame: Framing = Framing()
     spectrum: Spectrum = Spectrum()
     mel: Mel = Mel()
     log: Log = Log()
@@ -160,7 +160,7 @@ class Pipeline:
 
 
 SECTIONS: Mapping[str, type[Any]] = {
-    **{"frame": Frame, "spectrum": Spectrum, "mel": Mel, "log": Log, "dct": Dct},
+    **{"frame": Framing, "spectrum": Spectrum, "mel": Mel, "log": Log, "dct": Dct},
     **{"normalise": Normalise, "tflm": Tflm, "codes": Codes},
 }
 Check = tuple[str, Callable[[Any], bool]]  # what is allowed, and whether this is
@@ -235,7 +235,7 @@ CHECKS: Mapping[str, Check] = {
 
 
 @dataclass(frozen=True)
-class Source:
+class Declaration:
     """Where a declaration stands: a file with its text, or Python."""
 
     place: str
@@ -270,9 +270,9 @@ def _preset(name: str) -> Pipeline:
 def load(source: str | Path | Mapping[str, Any] | Pipeline) -> Pipeline:
     """A preset by name, a file, the sections in Python, or what is declared already."""
     if isinstance(source, Pipeline):
-        return checked(source, Source("front end"))
+        return checked(source, Declaration("front end"))
     if isinstance(source, Mapping):
-        return from_sections(source, Source("front end"))
+        return from_sections(source, Declaration("front end"))
     if str(source) in presets():
         return _preset(str(source))
     path = Path(source)
@@ -284,12 +284,12 @@ def load(source: str | Path | Mapping[str, Any] | Pipeline) -> Pipeline:
 
 def parse(text: str, place: str) -> Pipeline:
     try:
-        return from_sections(tomllib.loads(text), Source(place, text))
+        return from_sections(tomllib.loads(text), Declaration(place, text))
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"is no TOML: {error}", where=place) from None
 
 
-def from_sections(data: Mapping[str, Any], source: Source) -> Pipeline:
+def from_sections(data: Mapping[str, Any], source: Declaration) -> Pipeline:
     """`based_on` names a preset: only what differs is said."""
     data = dict(data)
     base = data.pop("based_on", None)
@@ -313,7 +313,7 @@ def from_sections(data: Mapping[str, Any], source: Source) -> Pipeline:
     return checked(pipeline, source)
 
 
-def _section(name: str, given: Mapping[str, Any], source: Source) -> dict[str, Any]:
+def _section(name: str, given: Mapping[str, Any], source: Declaration) -> dict[str, Any]:
     known = [key.partition(".")[2] for key in CHECKS if key.startswith(f"{name}.")]
     for key in given:
         if key not in known:
@@ -322,7 +322,7 @@ def _section(name: str, given: Mapping[str, Any], source: Source) -> dict[str, A
     return {key: _value(f"{name}.{key}", value, source) for key, value in given.items()}
 
 
-def _value(key: str, value: Any, source: Source) -> Any:
+def _value(key: str, value: Any, source: Declaration) -> Any:
     allowed, holds = CHECKS[key]
     if CHECKS[key] is _numbers:
         value = tuple(value) if isinstance(value, list | tuple) else (value,)
@@ -333,7 +333,7 @@ def _value(key: str, value: Any, source: Source) -> Any:
     return value
 
 
-def checked(pipeline: Pipeline, source: Source) -> Pipeline:
+def checked(pipeline: Pipeline, source: Declaration) -> Pipeline:
     """Refuses values that do not go together."""
     for key in CHECKS:  # what Python replaced is checked too
         section, _, name = key.rpartition(".")
@@ -356,10 +356,11 @@ def _agreements(p: Pipeline) -> list[tuple[str, bool, str, str]]:
     length, n_fft, norm = p.frame.length, p.spectrum.n_fft, p.normalise
     least, most = CODE_TYPES[p.codes.type]
     log_needs = p.log.of == "none" or max(p.log.guard, p.log.floor) >= 1e-20
+    enough = next((n for n in FFT_SIZES if n >= length), FFT_SIZES[-1])
     said = f"a window of {length} samples is longer than a transform of {n_fft}"
     sizes = (0, 1, p.features)
     return [
-        ("spectrum.n_fft", length <= n_fft or p.tflm.enabled, said, f"n_fft = {next((n for n in FFT_SIZES if n >= length), 4096)}"),
+        ("spectrum.n_fft", length <= n_fft or p.tflm.enabled, said, f"n_fft = {enough}"),
         ("frame.first", -length < p.first, "the first window lies before the signal", "begin it later"),
         ("mel.fmin", p.mel.fmin < p.fmax, f"fmin {p.mel.fmin:g} Hz is not below fmax {p.fmax:g} Hz", "lower fmin"),
         ("mel.fmax", p.fmax <= p.rate / 2, f"fmax {p.fmax:g} Hz is above half the rate", f"fmax = {p.rate / 2:g}"),

@@ -16,8 +16,8 @@ Singles = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
-class Tables:
-    """Of the steps in single precision; arrays of features end at a multiple of four."""
+class StepTables:
+    """What the steps in single precision read; arrays of features end at a multiple of four."""
 
     window: Singles
     twiddles: Singles  # re, im of w, w^2, w^3: 6 rows of a quarter of the transform
@@ -42,13 +42,13 @@ class Tables:
         return sum(value.nbytes for value in vars(self).values() if isinstance(value, np.ndarray))
 
 
-def tables(p: Pipeline) -> Tables:
+def tables(p: Pipeline) -> StepTables:
     factor, lowest, single = _factor(p), CODE_TYPES[p.codes.type], np.float32
     mean, deviation = p.normalise.mean, p.normalise.deviation
     if mean or deviation:
         mean, deviation = mean or (0.0,), deviation or (1.0,)
     starts, fours, weights = _sparse(mel_weights(p) * factor) if p.mel.count else _sparse(np.zeros((0, p.bins)))
-    return Tables(
+    return StepTables(
         window=_fours(window(p)),
         twiddles=twiddles(p.spectrum.n_fft // 2),
         turns=_turns(p.spectrum.n_fft),
@@ -76,7 +76,7 @@ def _factor(p: Pipeline) -> float:
 
 
 def _fours(values: Array) -> Singles:
-    """With zeros up to a multiple of four."""
+    """The values with zeros up to a multiple of four."""
     return np.pad(values, (0, -len(values) % 4)).astype(np.float32)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from atonc.delivery.front_end import micro
 from atonc.delivery.front_end.pipeline import Codes, Pipeline, load
-from atonc.delivery.front_end.tables import Array, Singles, Tables, tables
+from atonc.delivery.front_end.tables import Array, Singles, StepTables, tables
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
@@ -31,12 +31,12 @@ class Step:
 
     key: str
     wanted: Callable[[Pipeline], bool]
-    work: Callable[[Pipeline, Tables, Array], Array]
+    work: Callable[[Pipeline, StepTables, Array], Array]
     parts: tuple[str, ...]
     in_place: bool = True
 
 
-def frame(p: Pipeline, t: Tables, kept: Array) -> Array:
+def frame(p: Pipeline, t: StepTables, kept: Array) -> Array:
     """`kept`: the sample before each frame, and the frame."""
     samples = kept.astype(np.float32)
     if p.frame.remove_mean:
@@ -51,7 +51,7 @@ def frame(p: Pipeline, t: Tables, kept: Array) -> Array:
     return windowed
 
 
-def fft(p: Pipeline, t: Tables, x: Array) -> Array:
+def fft(p: Pipeline, t: StepTables, x: Array) -> Array:
     """Stockham passes of four, a last one of four or two."""
     half = p.spectrum.n_fft // 2
     re, im, stride = x[0::2], x[1::2], 1
@@ -79,7 +79,7 @@ def _times(x: tuple[Array, Array], re: Array, im: Array) -> tuple[Array, Array]:
     return x[0] * re - x[1] * im, x[1] * re + x[0] * im
 
 
-def power(p: Pipeline, t: Tables, x: Array) -> Array:
+def power(p: Pipeline, t: StepTables, x: Array) -> Array:
     half = p.spectrum.n_fft // 2
     z, y = x[:, : half // 2], np.concatenate([x[:, :1], x[:, : half // 2 : -1]], 1)
     even = z[0] + y[0], z[1] - y[1]
@@ -93,7 +93,7 @@ def power(p: Pipeline, t: Tables, x: Array) -> Array:
     return found
 
 
-def magnitude(p: Pipeline, t: Tables, x: Array) -> Array:
+def magnitude(p: Pipeline, t: StepTables, x: Array) -> Array:
     return np.sqrt(x)
 
 
@@ -105,7 +105,7 @@ def _dot(weights: Singles, values: Array) -> Array:
     return (total[0] + total[1]) + (total[2] + total[3])
 
 
-def mel(p: Pipeline, t: Tables, x: Array) -> Array:
+def mel(p: Pipeline, t: StepTables, x: Array) -> Array:
     found, at = np.zeros((p.mel.count + -p.mel.count % 4, x.shape[1]), np.float32), 0
     for m, (start, fours) in enumerate(zip(t.mel_starts.tolist(), t.mel_fours.tolist(), strict=True)):
         found[m] = _dot(t.mel_weights[at : at + 4 * fours], x[start : start + 4 * fours])
@@ -113,11 +113,11 @@ def mel(p: Pipeline, t: Tables, x: Array) -> Array:
     return found
 
 
-def scale(p: Pipeline, t: Tables, x: Array) -> Array:
+def scale(p: Pipeline, t: StepTables, x: Array) -> Array:
     return x * t.factor
 
 
-def log(p: Pipeline, t: Tables, x: Array) -> Array:
+def log(p: Pipeline, t: StepTables, x: Array) -> Array:
     bits = np.maximum(x + t.guard, t.floor).view(np.int32)
     power_of_two = (bits - np.int32(0x3F3504F3)) >> 23
     f = (bits - (power_of_two << 23)).view(np.float32) + np.float32(-1)
@@ -130,11 +130,11 @@ def log(p: Pipeline, t: Tables, x: Array) -> Array:
     return ((f + y) + exponent * np.float32(0.693359375)) * t.log_factor
 
 
-def dct(p: Pipeline, t: Tables, x: Array) -> Array:
+def dct(p: Pipeline, t: StepTables, x: Array) -> Array:
     return np.stack([_dot(row, x) for row in t.cosines])
 
 
-def normalise(p: Pipeline, t: Tables, x: Array) -> Array:
+def normalise(p: Pipeline, t: StepTables, x: Array) -> Array:
     return (x[: p.features] - t.mean[: p.features, None]) * t.inverse[: p.features, None]
 
 
@@ -167,7 +167,7 @@ class FrontEnd:
     pipeline: Pipeline
 
     @cached_property
-    def tables(self) -> Tables:
+    def tables(self) -> StepTables:
         return tables(self.pipeline)
 
     def for_input(self, type: str = "int8", scale: float = 1.0, zero_point: int = 0) -> FrontEnd:
@@ -240,5 +240,5 @@ def as_samples(given: Any) -> Array:
 
 
 def front_end(source: str | Path | Mapping[str, Any] | Pipeline) -> FrontEnd:
-    """From a preset, a file `front_end.toml`, or its sections in Python."""
+    """Makes one from a preset, a file `front_end.toml`, or its sections in Python."""
     return FrontEnd(load(source))

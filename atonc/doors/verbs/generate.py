@@ -65,10 +65,7 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
         from atonc.delivery.layouts import every as layouts
 
         layout = layouts.find_layout(options.layout)
-    if options.front_end and folder is not None:
-        from atonc.delivery.front_end import fitting
-
-        fitting.load(options.front_end)  # a mistake in it is said before the network is compiled
+    _check_front_end(options, folder)
     if (options.relocatable is not None or (layout is not None and layout.image is not None)) and folder is not None:
         preflight.check_compiler()
     from atonc.compiler.compile.reproduce import MODEL_HASH
@@ -102,9 +99,8 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
         view = generating.write_reports(view, options.output)
     write_pictures(lambda: network_view(view), options)
     document = compile_text.document(view, gates, options.verbose, _advice(view, limits, options))
-    if options.front_end and folder is not None:
-        document = fitting.document_with(fitting.fitted(view, options.front_end), document)
     document = document if post is None else _with_post(document, post)
+    document = document if folder is None else _with_front_end(document, view, options)
     if options.st:
         document = replace(document, sections=options.st.sections(view), summary=())
     return CommandReply(
@@ -114,6 +110,22 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
         loud=bool(options.st),
         subject=model,
     )
+
+
+def _check_front_end(options: argparse.Namespace, folder: Path | None) -> None:
+    """Says a mistake in its file before the network is compiled."""
+    if options.front_end and folder is not None:
+        from atonc.delivery.front_end.pipeline import load
+
+        load(options.front_end)
+
+
+def _with_front_end(document: Document, view: CompileView, options: argparse.Namespace) -> Document:
+    if not options.front_end:
+        return document
+    from atonc.delivery.front_end import fitting
+
+    return fitting.document_with(fitting.fitted(view, options.front_end), document)
 
 
 def _advice(view: CompileView, limits: Gates, options: argparse.Namespace) -> TriedOption | None:

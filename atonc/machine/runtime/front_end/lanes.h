@@ -60,7 +60,7 @@ static inline void fe_store_back(float *at, fe_four x)
 
 static inline float fe_sum(fe_four x)
 {
-#ifdef __GNUC__ /* its lanes are registers of the scalar unit: compilers move them through others */
+#if defined(__GNUC__) && !defined(__clang__) /* lanes are registers of the scalar unit: it moves them through others */
   register fe_four lanes __asm("q0") = x;
   __asm("vadd.f32 s0, s0, s1\n\tvadd.f32 s2, s2, s3\n\tvadd.f32 s0, s0, s2" : "+w"(lanes));
   return vgetq_lane_f32(lanes, 0);

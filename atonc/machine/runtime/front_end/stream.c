@@ -1,4 +1,4 @@
-/* --- samples as they come -------------------------------------------------------------------------------------------- */
+/* --- samples as they come --- */
 
 void FE_NAME(reset)(fe_state *state)
 {
