@@ -40,9 +40,10 @@ def same_as_onnxruntime(data: bytes, path: Path, **shapes: tuple[int, ...]) -> N
     feed = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
     graph = read_onnx(data)
     expected, got = run_onnx(file, feed), run_graph(graph, feed)
-    for name in graph.outputs:
-        assert np.allclose(got[name], expected[name], atol=1e-6)
-        assert got[name].shape == expected[name].shape
+    assert len(graph.outputs) == len(expected)
+    for name, wanted in expected.items():
+        found = got[graph.aliases.get(name, name)]
+        assert found.shape == wanted.shape and np.allclose(found, wanted, atol=1e-6)
 
 
 # ------------------------------------------------------------------------------------------------------- scattering
@@ -91,7 +92,7 @@ def scattering(indices: Any, new: tuple[int, ...], **attrs: Any) -> bytes:
         (scattering([[0], [0]], (2, 3, 4)), UnsupportedError, "twice"),
         (scattering([[2]], (1, 3, 4)), ModelError, "indices 2 to 2"),
         (scattering([[0]], (1, 4, 3)), ModelError, "at indices"),
-        (scattering([[0, 0, 0, 0]], (1,)), AtoncError, ""),
+        (scattering([[0, 0, 0, 0]], (1,)), ModelError, "with indices"),
         (scattering([[0]], (1, 3, 4), reduction="add"), UnsupportedError, "reduction add"),
     ],
 )
@@ -219,8 +220,6 @@ def test_loops_without_a_bound_are_refused(data: bytes, what: str) -> None:
 
 
 def test_turns_of_the_run_are_refused() -> None:
-    data = looping(3).replace(b"\x0a\x01m", b"\x0a\x01n")  # both the input and the constant: still the same network
-    assert read_onnx(data).outputs
     body = helper.make_graph([helper.make_node("Identity", ["go"], ["more"]), helper.make_node("Neg", ["v"], ["w"])], "b",
                              [value("k", (), INT64), value("go", (), BOOL), value("v", (1, 3))],
                              [value("more", (), BOOL), value("w", (1, 3))])  # fmt: skip

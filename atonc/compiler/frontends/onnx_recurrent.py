@@ -54,8 +54,9 @@ class RecurrentLayer:
             made = self.node.step("matmul", state, self._constant(self.recurrent[:, some], like))
         if not bias.any():
             return made
-        added = self._constant(np.broadcast_to(bias, (self.batch, bias.size)), like)
-        return added if made is None else self.node.step("add", made, added)
+        if made is None:
+            return self._constant(np.broadcast_to(bias, (self.batch, bias.size)), like)
+        return self.node.step("add", made, self._constant(bias, like))
 
     def peeped(self, gate: Tensor, index: int, cell: Tensor | None) -> Tensor:
         """What comes to a gate with what it sees of the cell."""

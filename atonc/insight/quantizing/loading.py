@@ -66,10 +66,10 @@ def split_sums(graph: Any) -> None:
     """onnxruntime makes one Gemm of a product and a sum with something computed; a layer's bias is a constant."""
     from onnx import helper
 
-    constants = {proto.name for proto in graph.initializer}
+    biases = {proto.name for proto in graph.initializer if all(dim == 1 for dim in proto.dims[:-1])}
     for node in [node for node in graph.node if node.op_type == "Gemm" and len(node.input) == 3]:
         added, y = node.input[2], node.output[0]
-        if not added or added in constants or attribute(node, "beta", 1.0) != 1.0:
+        if not added or added in biases or attribute(node, "beta", 1.0) != 1.0:
             continue
         node.input[2:] = []
         node.output[0] = f"{y}:product"
