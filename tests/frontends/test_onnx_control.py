@@ -114,7 +114,8 @@ def test_codes_stay_codes_and_run_on_the_chip() -> None:
     x, u = net.qdq("x", 0.02), net.qdq("u", 0.02)
     made = net.node("ScatterND", [x, net.const(grid(range(1), range(1, 3))[0], "i"), u])[0]
     graph = read_onnx(net.model({"x": (1, 4, 8), "u": (2, 8)}, [net.qdq(made, 0.02)]))
-    assert not any(tensor.is_float for tensor in graph.tensors.values() if tensor.name not in (*graph.inputs, *graph.outputs))
+    inside = [tensor for name, tensor in graph.tensors.items() if name not in (*graph.inputs, *graph.outputs)]
+    assert not any(tensor.is_float for tensor in inside)
     compiled = compile_graph(graph)
     assert compiled.report is not None
 
@@ -134,7 +135,8 @@ def choosing(rows: int) -> bytes:
         then_branch=branch("t2", [helper.make_node("Sub", ["d", "b"], ["s"])], "s"),
         else_branch=branch("e2", [helper.make_node("Identity", ["d"], ["s"])], "s"),
     )  # fmt: skip
-    then = branch("t", [helper.make_node("Mul", ["x", "two"], ["d"]), inner], "r", two=np.float32(2), yes=np.array(True))
+    doubled = helper.make_node("Mul", ["x", "two"], ["d"])
+    then = branch("t", [doubled, inner], "r", two=np.float32(2), yes=np.array(True))
     other = branch("e", [helper.make_node("Neg", ["x"], ["d"])], "d")
     nodes = [
         helper.make_node("Shape", ["x"], ["shape"]),
@@ -156,7 +158,8 @@ def test_a_condition_that_follows_from_shapes(rows: int, tmp_path: Path) -> None
 def by_rate() -> bytes:
     sides = {"then_branch": branch("t", [helper.make_node("Neg", ["x"], ["a"])], "a"),
              "else_branch": branch("e", [helper.make_node("Abs", ["x"], ["a"])], "a")}  # fmt: skip
-    nodes = [helper.make_node("Equal", ["sr", "r16"], ["same"], "asks"), helper.make_node("If", ["same"], ["y"], "if", **sides)]
+    asks = helper.make_node("Equal", ["sr", "r16"], ["same"], "asks")
+    nodes = [asks, helper.make_node("If", ["same"], ["y"], "if", **sides)]
     return model(nodes, [value("x", (1, 4)), value("sr", (), INT64)], ["y"], r16=np.int64(16000))
 
 
@@ -220,7 +223,8 @@ def test_loops_without_a_bound_are_refused(data: bytes, what: str) -> None:
 
 
 def test_turns_of_the_run_are_refused() -> None:
-    body = helper.make_graph([helper.make_node("Identity", ["go"], ["more"]), helper.make_node("Neg", ["v"], ["w"])], "b",
+    inside = [helper.make_node("Identity", ["go"], ["more"]), helper.make_node("Neg", ["v"], ["w"])]
+    body = helper.make_graph(inside, "b",
                              [value("k", (), INT64), value("go", (), BOOL), value("v", (1, 3))],
                              [value("more", (), BOOL), value("w", (1, 3))])  # fmt: skip
     nodes = [helper.make_node("Loop", ["m", "", "x"], ["y"], "loop", body=body)]

@@ -179,7 +179,8 @@ def _layer(
     if given_bias.any():
         added = node.builder.constant(f"{node.name}:biases", given_bias.astype(dtype))
         given = node.step("add", given, added)
-    return RecurrentLayer(node, given, steps, batch, recurrent.shape[1], recurrent.T, state_bias, start, np.zeros((0, 0)))
+    hidden, none = recurrent.shape[1], np.zeros((0, 0))
+    return RecurrentLayer(node, given, steps, batch, hidden, recurrent.T, state_bias, start, none)
 
 
 def _run(layer: RecurrentLayer, step: Step, reverse: bool) -> tuple[list[Tensor], list[Tensor]]:

@@ -15,7 +15,7 @@ from atonc.compiler.frontends.onnx_qdq import constant_data, find_cuts, is_numbe
 from atonc.compiler.frontends.read import is_tflite
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.from_torch import is_pt2
-from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, attribute
+from atonc.insight.quantizing.graph import CELLS, WEIGHTED, FloatGraph, attribute
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError, ModelError, ToolError, UnsupportedError
 
@@ -179,7 +179,7 @@ def require_float(model: Any, name: str) -> None:
             rule="quantize takes the float model",
             remedy="compile it as it is (atonc generate), or start from the float model it was made of",
         )
-    if not any(kind in WEIGHTED for kind in kinds):
+    if not any(kind in (*WEIGHTED, *CELLS) for kind in kinds):
         raise UnsupportedError(
             "nothing to quantise: no convolution and no matrix product",
             where=name,
