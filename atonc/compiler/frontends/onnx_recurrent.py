@@ -180,7 +180,9 @@ def _layer(
         added = node.builder.constant(f"{node.name}:biases", given_bias.astype(dtype))
         given = node.step("add", given, added)
     hidden, none = recurrent.shape[1], np.zeros((0, 0))
-    return RecurrentLayer(node, given, steps, batch, hidden, recurrent.T, state_bias, start, none)
+    return RecurrentLayer(
+        node, given, steps, batch, hidden, recurrent=recurrent.T, recurrent_bias=state_bias, start=start, peepholes=none
+    )
 
 
 def _run(layer: RecurrentLayer, step: Step, reverse: bool) -> tuple[list[Tensor], list[Tensor]]:
