@@ -17,7 +17,8 @@ from atonc.machine.base.errors import ModelError, UnsupportedError
 MOST_TURNS = 256
 KINDS = {"If": ("then_branch", "else_branch"), "Loop": ("body",)}
 EXPORT = (
-    "export the model for one case (fixed shapes, constants instead of inputs that choose), or cut it before the node"
+    "give the input that chooses a value, if it is one whole number (--fix-parametric-shapes NAME=VALUE), or export "
+    "the model for one case"
 )
 
 

@@ -224,6 +224,8 @@ def scatter(node: Node) -> Tensor:
             remedy="export it without a reduction, and add or compare in a node of its own",
         )
     indices = node.constant(1, "indices")
+    if not indices.ndim or (node.kind == "ScatterND" and indices.shape[-1] > len(x.shape)):
+        raise ModelError(f"{node.kind} with indices {indices.shape} for shape {x.shape}", where=node.name)
     _require_inside(node, node.input(1), x.shape[: indices.shape[-1]] if node.kind == "ScatterND" else (
         x.shape[node.axis(node.integer("axis", 0), len(x.shape))],))  # fmt: skip
     limits.count(x.elements + new.elements, MAX_FOLDED_ELEMENTS, "values of a ScatterND")
@@ -262,7 +264,7 @@ def _scattered(node: Node, x: Tensor, new: Tensor, indices: Array) -> Array:
     if node.kind == "ScatterND":
         depth = indices.shape[-1]
         expected = indices.shape[:-1] + x.shape[depth:]
-        found = numbers[tuple(np.moveaxis(indices, -1, 0))] if depth <= len(x.shape) else numbers
+        found = numbers[tuple(np.moveaxis(indices, -1, 0))]
     else:
         axis, expected = node.axis(node.integer("axis", 0), len(x.shape)), indices.shape
         fits = len(indices.shape) == len(x.shape) and all(

@@ -129,7 +129,8 @@ def read_onnx(
         raise UnsupportedError("local functions and sparse constants are not supported", where=name)
     outputs = find_cuts(graph, cut_outputs) if cut_outputs else [output.name for output in graph.output]
     builder = _start(graph, outputs)
-    notes = require_names(fixed_shapes or {}, {d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim})
+    known = {d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim}
+    notes = require_names(fixed_shapes or {}, known | {v.name for v in graph.input if is_number(v)})
     inputs = _read_edges(graph, builder, fixed_shapes or {})
     opsets = {entry.domain: int(entry.version) for entry in model.opset_import}
     builder.inline = partial(_inline, builder, opsets)
@@ -225,10 +226,23 @@ def _read_edges(graph: Any, builder: Builder, fixed_shapes: Mapping[str, int]) -
     for value in graph.input:
         if value.name in builder.holder:
             continue
-        tensor = builder.add_tensor(Tensor(value.name, _input_shape(value, fixed_shapes), _element_type(value)))
-        builder.bind(value.name, tensor)
+        tensor = Tensor(value.name, _input_shape(value, fixed_shapes), _element_type(value))
+        if value.name in fixed_shapes and is_number(value):
+            data = np.full(tensor.shape, fixed_shapes[value.name], tensor.dtype)
+            builder.bind(value.name, builder.constant(value.name, data))
+            continue
+        builder.bind(value.name, tensor := builder.add_tensor(tensor))
         inputs.append(tensor.name)
     return inputs
+
+
+WHOLE_NUMBERS = ("int32", "int64")
+
+
+def is_number(value: Any) -> bool:
+    """Whether an input is one whole number, such as a sampling rate: it may be given when the model is compiled."""
+    kind, dims = value.type.tensor_type, value.type.tensor_type.shape.dim
+    return ELEMENT_TYPES.get(int(kind.elem_type)) in WHOLE_NUMBERS and all(dim.dim_value == 1 for dim in dims)
 
 
 def _element_type(value: Any) -> str:

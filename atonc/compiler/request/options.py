@@ -206,7 +206,7 @@ class Options:
         dict,
         "--fix-parametric-shapes",
         MODEL,
-        "sizes of free dimensions: B=1,T=16",
+        "sizes of free dimensions, values of inputs of one whole number: B=1,sr=16000",
         metavar="SHAPES",
         parse=shapes,
         takes=RARE,

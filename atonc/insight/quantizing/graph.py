@@ -20,6 +20,7 @@ from atonc.compiler.ops.functions import FUNCTIONS
 from atonc.machine.base.frozen import dataclass
 
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+CELLS = ("LSTM", "GRU")  # whose products are written out
 
 
 class FloatGraph:

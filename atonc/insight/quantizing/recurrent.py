@@ -12,9 +12,9 @@ import numpy as np
 
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.ir import Array, Graph, Op
+from atonc.insight.quantizing.graph import CELLS
 from atonc.machine.base.errors import ModelError
 
-CELLS = ("LSTM", "GRU")
 MOST_STEPS = 32  # of a sequence that is written out: every step is a dozen layers
 NAMES = {"matmul": "MatMul", "add": "Add", "sub": "Sub", "mul": "Mul", "logistic": "Sigmoid", "tanh": "Tanh",
          "concat": "Concat", "identity": "Identity", "reshape": "Reshape", "slice": "Slice"}  # fmt: skip

@@ -80,7 +80,7 @@ def unpack(model: Any, carried: Mapping[str, str]) -> tuple[Any, dict[str, str]]
 def _packed(graph: FloatGraph, given: str, output: str) -> PackedState | None:
     joined = next((one for one in joined_outputs(graph) if one.output == output), None)
     nodes, leaves = _leaves(graph, given)
-    if joined is None or len(joined.parts) < 2 or not leaves or given in graph.outputs:
+    if joined is None or not leaves or given in graph.outputs or graph.shapes[given] != graph.shapes[output]:
         return None
     places = part_places(graph, joined)  # of every value of the state, the parts behind each other
     seen, owners = _positions(graph, nodes, given, leaves), dict[str, int]()
