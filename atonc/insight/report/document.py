@@ -333,7 +333,7 @@ def _framed(rows: Sequence[Sequence[str]], widths: Sequence[int], label: str) ->
     yield f" Table: {label}"
 
 
-MOST = 10  # rows of a summary, so that the last screen of a terminal has all of them
+MOST = 8  # rows of a summary, so that the last screen of a terminal has all of them
 NAME = 36  # characters of a layer's name
 _LABEL = 11  # columns
 _LARGE_SHARE = 0.1  # of the time: so much on the CPU is worth a look
