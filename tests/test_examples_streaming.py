@@ -59,7 +59,7 @@ def test_another_front_end_or_a_missing_reset_is_noticed(wake_word: Path) -> Non
     sound, _ = read_wav(WORDS / "clip.wav")
     session, sound = atonc.load(wake_word, "wake_word").stream(), sound[: 16000 * 5 // 4]  # one word
     right = listen.front_end_of(wake_word)(sound)
-    wrong = listen.front_end_of(wake_word, *listen.WRONG["log10 for ln"])(sound)
+    wrong = listen.front_end_of(wake_word, *listen.WRONG["samples not divided by 32768"])(sound)
     assert len(listen.heard(listen.scores(session, right))) == 1
     assert listen.heard(listen.scores(session, wrong)) == []
     frames = right.reshape(-1, 1, 1, 1, right.shape[1])[:20]
