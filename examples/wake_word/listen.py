@@ -33,10 +33,10 @@ FRAME_S, LAST_S = 0.02, 0.03  # hop and length of a frame
 LOUD, QUIET = 0.7, 0.3  # heard at the one, ready again below the other
 WRONG: dict[str, tuple[str, dict[str, Any]]] = {
     "as in training": ("log", {}),
+    "log10 for ln": ("log", {"of": "log10"}),
     "samples not divided by 32768": ("spectrum", {"samples": "integer"}),
     "dB for ln": ("log", {"of": "dB"}),
     "mean and deviation left out": ("normalise", {"mean": (), "deviation": ()}),
-    "log10 for ln": ("log", {"of": "log10"}),
     "magnitude for power": ("spectrum", {"of": "magnitude"}),
     "no window for hann": ("frame", {"window": "none"}),
     "mels of slaney for htk": ("mel", {"scale": "slaney"}),
