@@ -104,7 +104,9 @@ def requantisation() -> Requantisation:
 ROUNDED = {"rounded": 1, "saturated": 1, "round_mode": 1}
 
 
-def engine(address: int, size_bytes: int, *, write: bool = False, flash: bool = False, repeat: int = 0) -> StrengConfig:
+def engine(
+    address: int, size_bytes: int, *, write: bool = False, flash: bool = False, repeat: int = 0
+) -> StrengConfig:
     """One contiguous frame of bytes; engines may prefetch 64 bytes behind the end."""
     return StrengConfig(
         to_memory=int(write), single=1, raw=1, continuous=int(flash), size0=8, address=address, fsize_low=size_bytes,
@@ -146,7 +148,9 @@ def scale_step(rule: Requantisation) -> ArithConfig:
 
 def bias_step(rule: Requantisation) -> ArithConfig:
     rows = [(rule.bias_factor, *split(addend)) for addend in rule.bias_addends]
-    return per_channel(SIZE * SIZE, rows, a=rule.bias_factor, combine_bc=1, out_bytes=1, shift_out=rule.bias_shift)
+    return per_channel(
+        SIZE * SIZE, rows, a=rule.bias_factor, combine_bc=1, out_bytes=1, shift_out=rule.bias_shift
+    )
 
 
 def maximum() -> PoolConfig:
