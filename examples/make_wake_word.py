@@ -68,7 +68,7 @@ guard = 1e-3
 
 
 def other_word(rng: np.random.Generator) -> tuple[str, ...]:
-    """Of the same syllables, most of them near misses."""
+    """Another word of the same syllables, mostly a near miss."""
     found = WORD
     while found == WORD:
         kind = rng.integers(4)

@@ -55,7 +55,7 @@ def front_end_of(build: Path, section: str = "log", changed: dict[str, Any] | No
 
 
 def scores(session: Any, codes: NDArray[Any]) -> NDArray[np.float64]:
-    """Of every frame; a sound begins with a reset."""
+    """A score for every frame; a sound begins with a reset."""
     session.reset()
     found = session.run(codes.reshape(-1, 1, 1, 1, codes.shape[1]))["score"].reshape(-1)
     return (found.astype(np.float64) + 128) / 256
@@ -126,7 +126,7 @@ def main(words: Sequence[str] | None = None) -> int:
     print(f"{len(codes)} frames: {judged(given, ends)}")
     if asked.c:
         different = int((codes_of_c(asked.build, sound, codes.shape[1]) != codes).sum())
-        print(f"{codes.size} codes, {different} differ between C and Python")
+        print(f"{codes.size} codes: C and Python have {different or 'none'} that the other has not")
     for title, (section, changed) in WRONG.items() if asked.wrong else ():
         given = scores(session, front_end_of(asked.build, section, changed)(sound))
         print(f"{title:38} {judged(given, ends)}", flush=True)
