@@ -318,17 +318,21 @@ class Compilation:
         stai: bool = False,
         shared_kernels: bool = False,
         selftest: bool = False,
+        front_end: str | PathLike[str] = "",
         post: str = "",
         **post_options: Any,
     ) -> list[Path]:
-        """The files of `atonc generate`, all together or none. `post`: the family of a detector, whose boxes are wanted
-        as C too; `post_options`: the others of `PostOptions`."""
+        """The files of `atonc generate`, all together or none. `front_end`: a preset or a file that describes one;
+        `post`: the family of a detector, whose boxes are wanted as C too; `post_options`: the others of `PostOptions`.
+        """
+        from atonc.delivery.front_end.fitting import with_front_end
         from atonc.delivery.generate import generating, preflight
         from atonc.delivery.generate.selftest import with_selftest
 
         preflight.check_folder(Path(folder))
         files = dict(generating.files_of(self.view, hex, stai, shared_kernels))
         files = with_selftest(self.view, files) if selftest else files
+        files = with_front_end(self.view, files, Path(front_end)) if front_end else files
         if post or post_options:
             from atonc.delivery.generate.post import with_post
 

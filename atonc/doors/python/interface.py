@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from atonc.delivery.application.building import BuiltApplication
     from atonc.delivery.application.updating import BuiltUpdate
     from atonc.delivery.boards.checking import Checked
+    from atonc.delivery.front_end.twin import FrontEnd
     from atonc.delivery.trials.relocating import RelocatableImage
     from atonc.doors.python.compilation import Compilation
     from atonc.doors.python.results import (
@@ -318,6 +319,14 @@ def evaluate(
     with in_notebook(), model_file(model) as file, data_file(data) as samples:
         wanted = arguments(EvaluateOptions, {"data": samples, **options})
         return EvaluationResult.of(run_evaluation(file, wanted, asked, Path(output)))
+
+
+def front_end(source: str | PathLike[str] | Mapping[str, Any]) -> FrontEnd:
+    """A front end from a preset, a file `front_end.toml` or its sections: called with samples it gives the codes that
+    the C code of `generate --front-end` gives (docs/front_ends.md)."""
+    from atonc.delivery.front_end.twin import front_end as made
+
+    return made(source if isinstance(source, str | Mapping) else Path(source))
 
 
 def load(folder: str | PathLike[str], name: str | None = None) -> EmulatedNetwork:

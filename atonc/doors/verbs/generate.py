@@ -65,6 +65,7 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
         from atonc.delivery.layouts import every as layouts
 
         layout = layouts.find_layout(options.layout)
+    _check_front_end(options, folder)
     if (options.relocatable is not None or (layout is not None and layout.image is not None)) and folder is not None:
         preflight.check_compiler()
     from atonc.compiler.compile.reproduce import MODEL_HASH
@@ -99,6 +100,7 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
     write_pictures(lambda: network_view(view), options)
     document = compile_text.document(view, gates, options.verbose, _advice(view, limits, options))
     document = document if post is None else _with_post(document, post)
+    document = document if folder is None else _with_front_end(document, view, options)
     if options.st:
         document = replace(document, sections=options.st.sections(view), summary=())
     return CommandReply(
@@ -108,6 +110,22 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
         loud=bool(options.st),
         subject=model,
     )
+
+
+def _check_front_end(options: argparse.Namespace, folder: Path | None) -> None:
+    """Says a mistake in its file before the network is compiled."""
+    if options.front_end and folder is not None:
+        from atonc.delivery.front_end.pipeline import load
+
+        load(options.front_end)
+
+
+def _with_front_end(document: Document, view: CompileView, options: argparse.Namespace) -> Document:
+    if not options.front_end:
+        return document
+    from atonc.delivery.front_end import fitting
+
+    return fitting.document_with(fitting.fitted(view, options.front_end), document)
 
 
 def _advice(view: CompileView, limits: Gates, options: argparse.Namespace) -> TriedOption | None:
@@ -179,6 +197,10 @@ def write(
         from atonc.delivery.generate.post import with_post
 
         files = with_post(view, files, post)
+    if options.front_end:
+        from atonc.delivery.front_end.fitting import with_front_end
+
+        files = with_front_end(view, files, options.front_end)
     if options.relocatable is not None:
         asked = relocating.words(options.relocatable)
         files = {**files, **relocating.image_files(files, view.name, asked, "" if options.st else runtime)}
@@ -234,7 +256,7 @@ COMMANDS = (
         _analyze,
         (
             *_options(AnalyzeOptions),
-            defaults(hex=False, stai=False, shared_kernels=False, runtime="", layout="", selftest=False),
+            defaults(hex=False, stai=False, shared_kernels=False, runtime="", layout="", selftest=False, front_end=""),
             defaults(**{member.name: default_of(member) for member, _ in declared(PostOptions)}),
         ),
         (

@@ -1,0 +1,183 @@
+"""`generate --front-end`: a front end for the input of a network, written beside it, and what it costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.emit.c import buffers_info
+from atonc.compiler.emit.c.buffers_info import Info
+from atonc.delivery.front_end import c_text
+from atonc.delivery.front_end.micro import micro_tables
+from atonc.delivery.front_end.pipeline import Codes, Pipeline, load
+from atonc.delivery.front_end.tables import tables
+from atonc.delivery.generate.generating import c_network
+from atonc.insight.report.document import Chapter, Document, Terms
+from atonc.machine.base.disk import together
+from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import count
+
+_TYPES = {"INT8": "int8", "UINT8": "uint8", "INT16": "int16", "FLOAT": "float32"}
+_SAME_SCALE = 1e-5  # files say scales with few digits
+
+
+@dataclass(frozen=True)
+class FittedFrontEnd:
+    """A front end and the input that it feeds."""
+
+    pipeline: Pipeline
+    window: c_text.Window
+    label: str  # of the input
+    cpu_mhz: float
+
+    @property
+    def cycles(self) -> int:
+        return cycles(self.pipeline)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        p = self.pipeline
+        return {
+            **{"name": p.name, "input": self.label, "frames": self.window.frames, "features": p.features},
+            **{"hop": p.frame.hop, "rate": p.rate, "cycles_per_frame": self.cycles},
+            **{"ram_bytes": c_text.state_bytes(p, self.window), "tables_bytes": c_text.constant_bytes(p)},
+        }
+
+    @property
+    def said(self) -> str:
+        p = self.pipeline
+        share = self.cycles / (self.cpu_mhz * 1e6 * p.frame.hop / p.rate)
+        return (
+            f"{p.name}: {count(p.features, 'feature')} every {1000 * p.frame.hop / p.rate:.3g} ms for {self.label}; "
+            f"{self.cycles:,} cycles a frame, predicted, {share:.2%} of the CPU; "
+            f"RAM {c_text.state_bytes(p, self.window):,} bytes, flash {c_text.constant_bytes(p):,} of tables, "
+            "both apart from the figures of the network"
+        )
+
+
+def fitted(view: CompileView, source: str | Path | Mapping[str, Any]) -> FittedFrontEnd:
+    """Whether frames and codes are what the network takes."""
+    pipeline = load(source)
+    network = c_network(view)
+    inputs = buffers_info.inputs(network)
+    found = [(info, window) for info in inputs if (window := _window(info, pipeline)) is not None]
+    if len(found) != 1:
+        raise _no_input(view, pipeline, inputs, len(found))
+    info, window = found[0]
+    codes = _codes(view, info)
+    declared = pipeline.codes
+    if declared != Codes() and _differ(declared, codes):
+        raise InputError(
+            f"[codes] says {_said(declared)}, the network's input takes {_said(codes)}",
+            where=f"front end {pipeline.name}, input {info.label}",
+            rule="codes of another scale are wrong without any error",
+            remedy="leave [codes] out: generate takes it from the network; or compile the network that it was made for",
+        )
+    mhz = view.compiled.target.machine.clocks.cpu_mhz
+    return FittedFrontEnd(load(pipeline.for_input(codes)), window, info.label, mhz)
+
+
+def _window(info: Info, p: Pipeline) -> c_text.Window | None:
+    """How many frames the input has and which of its axes is theirs; None where it has another number of features."""
+    sizes = [size for size in info.mem_shape if size != 1] or [1]
+    elements = math.prod(sizes)
+    if info.type not in _TYPES or elements % p.features:
+        return None
+    frames = elements // p.features
+    if sizes[-1] == p.features or len(sizes) == 1 or frames == 1:
+        return c_text.Window(frames)
+    if sizes == [p.features, frames]:
+        return c_text.Window(frames, frames_inside=True)
+    return None
+
+
+def _no_input(view: CompileView, p: Pipeline, inputs: list[Info], fits: int) -> InputError:
+    takes = "; ".join(f"{one.label} {one.type.lower()} {'x'.join(map(str, one.mem_shape))}" for one in inputs)
+    last = next((size for size in reversed(inputs[0].mem_shape) if size != 1), 1) if inputs else 1
+    wanted = "mel.count" if not p.dct.count else "dct.count"
+    return InputError(
+        f"frames of {p.features} features fit {'no input' if not fits else f'{fits} inputs'} of the network",
+        where=f"front end {p.name}, network {view.name}",
+        rule=f"it takes {takes}; frames are an axis, or the whole, of 8 or 16 bits or float32",
+        remedy=f"{wanted} = {last} in the front end, if training had so many" if not fits else "name one input only",
+    )
+
+
+def _codes(view: CompileView, info: Info) -> Codes:
+    kind = _TYPES[info.type]
+    if kind == "float32":
+        return Codes()
+    if len(info.scales) != 1:
+        raise InputError(
+            f"input {info.label} has {count(len(info.scales), 'scale')}",
+            where=f"network {view.name}",
+            rule="a front end makes codes of one scale",
+            remedy="quantise the input per tensor",
+        )
+    return Codes(kind, info.scales[0], info.offsets[0])
+
+
+def _differ(one: Codes, other: Codes) -> bool:
+    same = (one.type, one.zero_point) == (other.type, other.zero_point)
+    return not same or abs(one.scale - other.scale) > _SAME_SCALE * other.scale
+
+
+def _said(codes: Codes) -> str:
+    return f"{codes.type} scale {codes.scale:.7g} zero point {codes.zero_point}"
+
+
+def with_front_end(view: CompileView, files: Mapping[str, bytes], source: str | Path) -> dict[str, bytes]:
+    """The files of a network and those of its front end."""
+    found = fitted(view, source)
+    return together([("the network", files), ("the front end", c_text.files(found.pipeline, view.name, found.window))])
+
+
+def document_with(found: FittedFrontEnd, document: Document) -> Document:
+    """What is said of a compilation, with the front end."""
+    before = document.data or dict
+    sections = (*document.sections, Chapter("", [Terms({"front end": found.said})]))
+    return replace(document, sections=sections, data=lambda: {**before(), "front_end": found.data})
+
+
+# --------------------------------------------------------------------------------------------------------------- cost
+
+# Cycles of loops of four numbers and of calls, from instructions counted on the virtual board with GCC 12 -O2 and the
+# weights of benchmarks/cpu_kernels.py; benchmarks/results/front_ends.md compares the sums with whole frames.
+_COPIED, _FRAMED, _EMPHASIS, _MEAN, _ZEROS = 1.3, 12, 10, 7, 5  # a sample; four of a frame
+_FIRST, _MIDDLE, _LAST_FOUR, _LAST_TWO, _POWER = 195, 139, 86, 43, 76
+_ROOT, _DOT, _ROW, _LOG, _NORMALISE, _CODES, _SCALE = 19, 10, 17, 82, 17, 27, 9
+
+
+def cycles(p: Pipeline) -> int:
+    """The cycles of a frame on a Cortex-M55 with vectors, waits for memory not counted."""
+    if p.tflm.enabled:
+        return _cycles_of_integers(p)
+    t, half, fours = tables(p), p.spectrum.n_fft // 2, -(-p.frame.length // 4)
+    frame = _FRAMED + (_EMPHASIS if p.frame.pre_emphasis else 0) + (_MEAN if p.frame.remove_mean else 0)
+    total = _COPIED * p.frame.length + frame * fours + _ZEROS * (p.spectrum.n_fft // 4 - fours)
+    stride, butterflies = c_text.last_stride(half), half // 16
+    middle = _MIDDLE * (stride.bit_length() // 2 - 1)
+    last = _LAST_FOUR if half // stride == 4 else 2 * _LAST_TWO
+    total += (_FIRST + middle + last) * butterflies + _POWER * (half // 8)
+    total += _ROOT * p.bins if p.spectrum.of == "magnitude" else 0
+    total += _DOT * int(t.mel_fours.sum()) + _ROW * p.mel.count if p.mel.count else _SCALE * (p.bins // 4)
+    total += _LOG * (p.values // 4) if p.log.of != "none" else 0
+    total += p.dct.count * (_ROW + _DOT * -(-p.values // 4))
+    total += _NORMALISE * (p.features // 4) if t.mean.size else 0
+    return round(total + _CODES * -(-p.features // 4))
+
+
+_SAMPLE, _PUT, _STAGE, _BIN, _WEIGHT, _CHANNEL = 13, 13, 135, 53, 14, 480
+
+
+def _cycles_of_integers(p: Pipeline) -> int:
+    t = micro_tables(p)
+    half = t.n_fft // 2
+    total = _COPIED * p.frame.length + _SAMPLE * p.frame.length + _PUT * half
+    total += _STAGE * half // 4 * len(t.stages) + _BIN * half // 2 + _WEIGHT * t.weights.size
+    return round(total + _CHANNEL * p.mel.count)
