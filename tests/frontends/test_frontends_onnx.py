@@ -69,6 +69,13 @@ def test_transposed_convolution() -> None:
     close(net, (1, 3, 5, 5), net.qdq(made, 0.06, Z), scale=0.06)
 
 
+def test_groups_of_a_transposed_convolution_share_the_scales_of_its_channels() -> None:
+    net = Net()
+    weights, _ = net.weights((6, 2, 3, 3), axis=1)
+    made = net.node("ConvTranspose", [net.qdq("x", 0.02), weights], strides=[2, 2], group=3)[0]
+    close(net, (1, 6, 4, 4), net.qdq(made, 0.06, Z), scale=0.06)
+
+
 def test_relu_between_convolution_and_quantisation_stays_exact() -> None:
     net = Net()
     inner = net.node("Relu", [net.conv(net.qdq("x", 0.02), (4, 3, 1, 1), 0.02)])[0]

@@ -184,7 +184,8 @@ def test_everything_wide_is_the_same_in_the_file_and_on_the_chip(tmp_path: Path)
     scales = assign(graph, plan, seen, "minmax", Tuning())
     groups = WidthPlan.of(graph, plan).groups
     edges = {"x", "y"}
-    wide = wide_forms(graph, plan, seen, frozenset(name for group in groups for name in group) - edges)
+    everything = Tuning(wide=frozenset(name for group in groups for name in group) - edges)
+    wide = wide_forms(graph, plan, seen, everything)
     assert set(wide.scales) == {"stem", "body", "gated", "mean", "flat"} and wide.results == {"y"}
     model = OnnxWriter(graph, plan, scales, weights, wide).model()
     compiled = compiled_model(model, "stm32n6570-dk")

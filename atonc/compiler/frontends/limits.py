@@ -110,7 +110,11 @@ STATEFUL = (
     "LSTM", "GRU", "RNN", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN",
     "BIDIRECTIONAL_SEQUENCE_RNN", "SVDF", "CALL_ONCE",
 )  # fmt: skip
-CONTROL = ("If", "Loop", "Scan", "IF", "WHILE", "CALL", "SequenceMap")
+CONTROL = ("Scan", "IF", "WHILE", "CALL", "SequenceMap")
+UNROLLED = (
+    "convert one step of a recurrent layer with its states as inputs and outputs (generate --state keeps them in RAM), "
+    "or unroll it (Keras: unroll=True); int8 LSTMs of the converter need no loop"
+)
 DYNAMIC = ("DynamicQuantizeLinear", "ConvInteger", "MatMulInteger", "com.microsoft.DynamicQuantizeMatMul",
            "com.microsoft.MatMulIntegerToFloat", "com.microsoft.DynamicQuantizeLSTM")  # fmt: skip
 MOST_NAMED = 8
@@ -136,7 +140,7 @@ def refuse(kind: str, where: str, computed: Sequence[str] = ()) -> UnsupportedEr
         remedy = "use convolutions over time instead, or cut the model before it"
     elif kind in CONTROL:
         does, rule = "runs other graphs and ", "the order of operators is fixed when the model is compiled"
-        remedy = "export the model without control flow"
+        remedy = UNROLLED if kind == "WHILE" else "export the model without control flow"
     elif kind in DYNAMIC:
         does, rule = "chooses scales at run time and ", "the NPU needs scales that are known when the model is compiled"
         remedy = "quantise statically (onnxruntime.quantization.quantize_static with QDQ and calibration data)"

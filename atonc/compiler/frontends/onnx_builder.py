@@ -231,6 +231,8 @@ class Builder:
                 yield f"the output {output!r} is declared as {declared}, but its node gives {dtype}: it is {dtype}"
 
     computed: frozenset[str] = frozenset()  # ONNX names that nodes of the file give
+    inlined = inlined_bytes = depth = 0  # nodes of inner graphs so far, bytes of their constants, how deep they are
+    inline: Callable[[Any, str, Mapping[str, str]], list[str]]  # reads an inner graph; set by whoever reads the file
     # outputs in their order with the declared element type, "" where the file says none, None where the user cut
     output_types: Mapping[str, str | None] = {}
 

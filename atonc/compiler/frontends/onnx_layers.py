@@ -164,9 +164,9 @@ def conv_transpose(node: Node) -> Tensor:
     made = np.concatenate([part.transpose(1, 2, 3, 0) for part in np.split(data, groups, axis=0)], axis=0)
     quant = weights.quant
     if quant is not None and not quant.is_per_tensor:
-        if quant.axis != 1 or groups != 1:
+        if quant.axis != 1:
             raise UnsupportedError("ConvTranspose with scales along another axis than the outputs", where=node.name)
-        quant = Quantisation(quant.scales, quant.zero_points, 0)
+        quant = Quantisation(np.tile(quant.scales, groups), np.tile(quant.zero_points, groups), 0)  # groups share them
     kernel = node.builder.constant(f"{weights.name}:ohwi", np.ascontiguousarray(made), quant)
     shape = (x.shape[0], kernel.shape[0], *sizes)
     return node.step("transpose_conv", x, kernel, node.optional(2), shape=shape, **attrs)

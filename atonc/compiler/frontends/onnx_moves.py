@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.compiler.frontends.onnx_builder import Node, translates
+from atonc.compiler.frontends import limits
+from atonc.compiler.frontends.onnx_builder import MAX_FOLDED_ELEMENTS, Node, translates
 from atonc.compiler.frontends.onnx_elements import ELEMENT_TYPES
 from atonc.compiler.ir import Array, Tensor
 from atonc.compiler.ops.movement import nearest_index, source_positions
+from atonc.compiler.ops.values import same_codes
 from atonc.machine.base.errors import ModelError, UnsupportedError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count
@@ -205,6 +207,74 @@ def gather(node: Node) -> Tensor:
     axis = node.axis(node.integer("axis", 0), len(x.shape))
     _require_inside(node, node.input(1), (x.shape[axis],))
     return node.step("gather", x, node.input(1), axis=axis)
+
+
+@translates("ScatterND", "ScatterElements")
+def scatter(node: Node) -> Tensor:
+    """With constant indices values are put where others were: a block as slices that are joined, others picked from
+    the old and the new behind each other."""
+    x, new = node.stored(0), node.stored(2)
+    if not same_codes(x, new):
+        x, new = node.input(0), node.input(2)
+    if node.text("reduction", "none") != "none":
+        raise UnsupportedError(
+            f"{node.kind} with the reduction {node.text('reduction', '')}",
+            where=node.name,
+            rule="values are replaced, not added or compared",
+            remedy="export it without a reduction, and add or compare in a node of its own",
+        )
+    indices = node.constant(1, "indices")
+    if not indices.ndim or (node.kind == "ScatterND" and indices.shape[-1] > len(x.shape)):
+        raise ModelError(f"{node.kind} with indices {indices.shape} for shape {x.shape}", where=node.name)
+    _require_inside(node, node.input(1), x.shape[: indices.shape[-1]] if node.kind == "ScatterND" else (
+        x.shape[node.axis(node.integer("axis", 0), len(x.shape))],))  # fmt: skip
+    limits.count(x.elements + new.elements, MAX_FOLDED_ELEMENTS, "values of a ScatterND")
+    places = _scattered(node, x, new, indices.astype(np.int64))
+    if not places.size:
+        return x
+    if np.unique(places).size < places.size:
+        raise UnsupportedError(
+            f"{node.kind} that writes a value twice",
+            where=node.name,
+            rule="ONNX leaves open which of both stays",
+            remedy="make the indices differ",
+        )
+    corners = [np.unravel_index(int(at), x.shape) for at in (places.min(), places.max())]
+    box = tuple(slice(int(first), int(last) + 1) for first, last in zip(*corners, strict=True))
+    inside = np.arange(x.elements).reshape(x.shape)[box]
+    if not np.array_equal(places.reshape(-1), inside.reshape(-1)):
+        both = node.step("concat", *(node.reshaped(one, (one.elements,)) for one in (x, new)), axis=0)
+        chosen = np.arange(x.elements)
+        chosen[places.reshape(-1)] = x.elements + np.arange(places.size)
+        picks = node.builder.constant(f"{node.name}:places", chosen)
+        return node.reshaped(node.step("gather", both, picks, axis=0), x.shape)
+    made = node.reshaped(new, inside.shape)
+    for axis in reversed(range(len(x.shape))):
+        ends = (slice(0, box[axis].start), slice(box[axis].stop, x.shape[axis]))
+        whole = [slice(None)] * (len(x.shape) - axis - 1)
+        parts = [node.sliced(x, [*box[:axis], end, *whole]) if end.start < end.stop else None for end in ends]
+        joined = [part for part in (parts[0], made, parts[1]) if part is not None]
+        made = node.step("concat", *joined, axis=axis) if len(joined) > 1 else made
+    return made
+
+
+def _scattered(node: Node, x: Tensor, new: Tensor, indices: Array) -> Array:
+    """Where each of the new values goes in the flat tensor."""
+    numbers = np.arange(x.elements).reshape(x.shape)
+    if node.kind == "ScatterND":
+        depth = indices.shape[-1]
+        expected = indices.shape[:-1] + x.shape[depth:]
+        found = numbers[tuple(np.moveaxis(indices, -1, 0))]
+    else:
+        axis, expected = node.axis(node.integer("axis", 0), len(x.shape)), indices.shape
+        fits = len(indices.shape) == len(x.shape) and all(
+            n <= size for k, (n, size) in enumerate(zip(indices.shape, x.shape, strict=True)) if k != axis
+        )
+        grid: list[Array] = list(np.indices(indices.shape, sparse=True))
+        found = numbers[tuple(indices if k == axis else along for k, along in enumerate(grid))] if fits else numbers
+    if expected != new.shape or found.shape != new.shape:
+        raise ModelError(f"{node.kind} of {new.shape} at indices {indices.shape} of {x.shape}", where=node.name)
+    return found
 
 
 def _require_inside(node: Node, indices: Tensor, sizes: tuple[int, ...]) -> None:

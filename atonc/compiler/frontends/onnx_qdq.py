@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from atonc.compiler.frontends import limits, onnx_elements, onnx_layers, onnx_moves, onnx_recurrent
+from atonc.compiler.frontends import limits, onnx_control, onnx_elements, onnx_layers, onnx_moves, onnx_recurrent
 from atonc.compiler.frontends.limits import EXTERNAL, advise, model_bytes, refuse, require_names, told_equalised
 from atonc.compiler.frontends.onnx_builder import TRANSLATORS, Builder, Node
+from atonc.compiler.frontends.onnx_control import renamed_nodes
 from atonc.compiler.frontends.onnx_elements import ELEMENT_TYPES, type_name
 from atonc.compiler.frontends.operands import check_operands, check_work
 from atonc.compiler.ir import Array, Graph, Tensor, check
@@ -23,6 +25,7 @@ from atonc.machine.base.errors import AtoncError, InputError, ModelError, ToolEr
 from atonc.machine.base.words import count, instead
 
 QUANTISE = ("QuantizeLinear",)
+MOST_DEPTH = 16  # of graphs inside each other
 
 
 def find_cuts(graph: Any, names: Sequence[str]) -> list[str]:
@@ -58,7 +61,7 @@ def needed_nodes(graph: Any, outputs: Sequence[str]) -> set[int]:
         if index is None or index in needed:
             continue
         needed.add(index)
-        waiting += [name for name in graph.node[index].input if name]
+        waiting += _reads(graph.node[index])
     if not needed:
         raise ModelError("nothing is left of the model after the cut")
     return needed
@@ -103,7 +106,7 @@ def _reads(node: Any) -> Iterator[str]:
                 yield from _reads(inner)
 
 
-_REGISTERED = (onnx_elements, onnx_layers, onnx_moves, onnx_recurrent)
+_REGISTERED = (onnx_control, onnx_elements, onnx_layers, onnx_moves, onnx_recurrent)
 _MOST_OPSETS = 1 << 30
 _AGAIN = "the file may be cut, damaged or of another format: export or fetch it again"
 _WELL_FORMED = "a node has the inputs and attributes that its operator asks for, with values it can take"
@@ -126,15 +129,42 @@ def read_onnx(
         raise UnsupportedError("local functions and sparse constants are not supported", where=name)
     outputs = find_cuts(graph, cut_outputs) if cut_outputs else [output.name for output in graph.output]
     builder = _start(graph, outputs)
-    notes = require_names(fixed_shapes or {}, {d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim})
+    known = {d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim}
+    notes = require_names(fixed_shapes or {}, known | {v.name for v in graph.input if is_number(v)})
     inputs = _read_edges(graph, builder, fixed_shapes or {})
     opsets = {entry.domain: int(entry.version) for entry in model.opset_import}
+    builder.inline = partial(_inline, builder, opsets)
     needed = needed_nodes(graph, outputs) if cut_outputs else None
     for index in in_order(graph.node):
         if needed is None or index in needed:
             _translate(_node(graph.node[index], index, opsets, builder))
     found = check_work(check_operands(check(builder.finish(inputs, name))))
     return replace(found, notes=(*found.notes, *notes), equalised=told_equalised(model))
+
+
+def _inline(builder: Builder, opsets: dict[str, int], graph: Any, label: str, given: Mapping[str, str]) -> list[str]:
+    """Reads the nodes of an inner graph as if they stood here; the names of its outputs. `given`: its inputs."""
+    _require_text(graph, label)
+    builder.inlined = limits.count(builder.inlined + len(graph.node), limits.MAX_OPS, "nodes of inner graphs")
+    size = sum(len(proto.raw_data) or proto.ByteSize() for proto in graph.initializer)
+    builder.inlined_bytes = limits.count(
+        builder.inlined_bytes + size, limits.MAX_TOTAL_CONSTANT_BYTES, "bytes of constants of inner graphs"
+    )
+    if graph.sparse_initializer:
+        raise UnsupportedError("sparse constants are not supported", where=label)
+    nodes, constants, outputs = renamed_nodes(graph, label, given)
+    for proto in constants:
+        builder.bind(proto.name, builder.constant(proto.name, constant_data(proto)))
+        if proto.data_type in HALF_BYTES:
+            builder.half_bytes.add(proto.name)
+    builder.readers.update(name for node in nodes for name in _reads(node))
+    builder.readers.update(outputs)
+    builder.computed |= {name for node in nodes for name in node.output if name}
+    builder.depth = limits.count(builder.depth + 1, MOST_DEPTH, "graphs inside each other")
+    for index in in_order(nodes):
+        _translate(_node(nodes[index], index, opsets, builder))
+    builder.depth -= 1
+    return outputs
 
 
 def _parse(data: bytes, name: str) -> Any:
@@ -173,7 +203,7 @@ def _rename(graph: Any) -> None:
 
 
 def _start(graph: Any, outputs: Sequence[str]) -> Builder:
-    readers = Counter(name for node in graph.node for name in node.input if name)
+    readers = Counter(name for node in graph.node for name in _reads(node))
     builder = Builder(readers, outputs)
     types = {o.name: ELEMENT_TYPES.get(int(o.type.tensor_type.elem_type), "") for o in graph.output}
     builder.computed = frozenset(name for node in graph.node for name in node.output)
@@ -194,10 +224,23 @@ def _read_edges(graph: Any, builder: Builder, fixed_shapes: Mapping[str, int]) -
     for value in graph.input:
         if value.name in builder.holder:
             continue
-        tensor = builder.add_tensor(Tensor(value.name, _input_shape(value, fixed_shapes), _element_type(value)))
-        builder.bind(value.name, tensor)
+        tensor = Tensor(value.name, _input_shape(value, fixed_shapes), _element_type(value))
+        if value.name in fixed_shapes and is_number(value):
+            data = np.full(tensor.shape, fixed_shapes[value.name], tensor.dtype)
+            builder.bind(value.name, builder.constant(value.name, data))
+            continue
+        builder.bind(value.name, tensor := builder.add_tensor(tensor))
         inputs.append(tensor.name)
     return inputs
+
+
+WHOLE_NUMBERS = ("int32", "int64")
+
+
+def is_number(value: Any) -> bool:
+    """Whether an input is one whole number, such as a sampling rate: it may be given when the model is compiled."""
+    kind, dims = value.type.tensor_type, value.type.tensor_type.shape.dim
+    return ELEMENT_TYPES.get(int(kind.elem_type)) in WHOLE_NUMBERS and all(dim.dim_value == 1 for dim in dims)
 
 
 def _element_type(value: Any) -> str:
@@ -264,7 +307,8 @@ def _node(proto: Any, index: int, opsets: dict[str, int], builder: Builder) -> N
     name = (_text(proto.name) or f"{kind}_{index}")[: limits.MAX_NAME]
     if max(len(proto.input), len(proto.output)) > limits.MAX_OPERANDS or not proto.output:
         raise ModelError(f"{count(len(proto.input), 'input')} and {count(len(proto.output), 'output')}", where=name)
-    attrs = {attribute.name: _attribute(attribute, name) for attribute in proto.attribute}
+    inner = onnx_control.KINDS.get(kind, ())
+    attrs = {a.name: a.g if a.name in inner else _attribute(a, name) for a in proto.attribute}
     opset = opsets.get(proto.domain, opsets.get(domain, 1))
     if not domain and opsets:
         _require_known(kind, opset, name)

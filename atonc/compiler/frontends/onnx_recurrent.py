@@ -7,6 +7,7 @@ product with the state.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ class RecurrentLayer:
     recurrent: Array  # [hidden, gates x hidden]
     recurrent_bias: Array
     start: Sequence[Tensor | None]  # states before the first step
+    peepholes: Array  # [gates, hidden] that look at the cell: input, output, forget; none where there are none
 
     def at(self, step: int) -> Tensor:
         return part(self.node, self.given, 0, step * self.batch, self.batch)
@@ -52,8 +54,15 @@ class RecurrentLayer:
             made = self.node.step("matmul", state, self._constant(self.recurrent[:, some], like))
         if not bias.any():
             return made
-        added = self._constant(np.broadcast_to(bias, (self.batch, bias.size)), like)
-        return added if made is None else self.node.step("add", made, added)
+        if made is None:
+            return self._constant(np.broadcast_to(bias, (self.batch, bias.size)), like)
+        return self.node.step("add", made, self._constant(bias, like))
+
+    def peeped(self, gate: Tensor, index: int, cell: Tensor | None) -> Tensor:
+        """What comes to a gate with what it sees of the cell."""
+        if cell is None or not self.peepholes.size:
+            return gate
+        return self.node.step("add", gate, self.node.step("mul", cell, self._constant(self.peepholes[index], gate)))
 
     def _constant(self, data: Array, like: Tensor) -> Tensor:
         dtype = like.dtype if like.is_float else "float32"
@@ -65,8 +74,6 @@ Step = Callable[[RecurrentLayer, Tensor, list[Tensor | None]], list[Tensor | Non
 
 @translates("LSTM")
 def lstm(node: Node) -> None:
-    if node.has(7):
-        raise refusal(node, "peepholes")
     if node.integer("input_forget", 0):
         raise refusal(node, "coupled gates (input_forget)")
     _unroll(node, _lstm_step, states=2)
@@ -83,10 +90,11 @@ def _lstm_step(layer: RecurrentLayer, given: Tensor, states: list[Tensor | None]
     node, (hidden, cell) = layer.node, states
     kept = layer.product(hidden, 0, 4, given, biased=False)
     total = given if kept is None else node.step("add", given, kept)
-    enter, leave, forget = (node.step("logistic", layer.gate(total, k)) for k in range(3))
+    enter, forget = (node.step("logistic", layer.peeped(layer.gate(total, k), k, cell)) for k in (0, 2))
     new = node.step("mul", enter, node.step("tanh", layer.gate(total, 3)))
     if cell is not None:
         new = node.step("add", node.step("mul", forget, cell), new)
+    leave = node.step("logistic", layer.peeped(layer.gate(total, 1), 1, new))
     return [node.step("mul", leave, node.step("tanh", new)), new]
 
 
@@ -145,11 +153,14 @@ def _unroll(node: Node, step: Step, states: int) -> None:
     biases = _reals(node, 3, "biases") if node.has(3) else np.zeros((count, 2 * gates * hidden))
     if biases.shape != (count, 2 * gates * hidden):
         raise ModelError(f"{node.kind} with biases {biases.shape}", where=node.name)
+    peepholes = _reals(node, 7, "peepholes") if node.kind == "LSTM" and node.has(7) else np.zeros((count, 0))
+    if peepholes.shape not in ((count, 0), (count, 3 * hidden)):
+        raise ModelError(f"{node.kind} with peepholes {peepholes.shape}", where=node.name)
     found = []
     for index, reverse in enumerate(directions):
         start = [_start(node, 5 + k, index, (x.shape[1], hidden)) for k in range(states)]
         layer = _layer(node, x, weights[index], recurrent[index], biases[index], start)
-        found.append(_run(layer, step, reverse))
+        found.append(_run(replace(layer, peepholes=peepholes[index].reshape(-1, hidden)), step, reverse))
     _bind(node, found, (x.shape[0], x.shape[1], hidden), states)
 
 
@@ -168,7 +179,10 @@ def _layer(
     if given_bias.any():
         added = node.builder.constant(f"{node.name}:biases", given_bias.astype(dtype))
         given = node.step("add", given, added)
-    return RecurrentLayer(node, given, steps, batch, recurrent.shape[1], recurrent.T, state_bias, start)
+    hidden, none = recurrent.shape[1], np.zeros((0, 0))
+    return RecurrentLayer(
+        node, given, steps, batch, hidden, recurrent=recurrent.T, recurrent_bias=state_bias, start=start, peepholes=none
+    )
 
 
 def _run(layer: RecurrentLayer, step: Step, reverse: bool) -> tuple[list[Tensor], list[Tensor]]:

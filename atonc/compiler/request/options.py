@@ -206,7 +206,7 @@ class Options:
         dict,
         "--fix-parametric-shapes",
         MODEL,
-        "sizes of free dimensions: B=1,T=16",
+        "sizes of free dimensions, values of inputs of one whole number: B=1,sr=16000",
         metavar="SHAPES",
         parse=shapes,
         takes=RARE,
@@ -217,9 +217,7 @@ class Options:
     outputs_allocation: bool = option(
         True, "--no-outputs-allocation", EDGES, "the application supplies the memory of the outputs", takes=RARE
     )
-    epoch_controller: bool = option(
-        True, "--no-epoch-controller", MAPPING, "the CPU starts every epoch", takes=RARE
-    )
+    epoch_controller: bool = option(True, "--no-epoch-controller", MAPPING, "the CPU starts every epoch", takes=RARE)
     relocatable: bool = False  # memories outside the chip have no fixed base (`-r`)
     secure: bool = True  # False: addresses of the chip's memories are those of the non-secure state (`-r no-secure`)
     on_cpu: tuple[str, ...] = ()  # nodes of the model (`--on cpu NODE`)

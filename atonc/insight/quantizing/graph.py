@@ -9,7 +9,8 @@ int8 would spoil (softmax, non-maximum suppression) stay in float.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from atonc.compiler.ops.functions import FUNCTIONS
 from atonc.machine.base.frozen import dataclass
 
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+CELLS = ("LSTM", "GRU")  # whose products are written out
 
 
 class FloatGraph:
@@ -202,6 +204,9 @@ OTHERS = ("GlobalAveragePool", "AveragePool", "ReduceMean", "Resize", "PRelu", "
 FUSED = ("Relu", "Clip")
 
 
+NO_STATES: Mapping[str, str] = MappingProxyType({})
+
+
 @dataclass(frozen=True)
 class ScalePlan:
     """Tensors that get a scale, in the order of the graph, and which of them must share it."""
@@ -213,8 +218,10 @@ class ScalePlan:
     float_nodes: tuple[str, ...]  # left in float
 
 
-def make_plan(graph: FloatGraph, float_tails: bool = True, apart: Iterable[str] = ()) -> ScalePlan:
-    """`apart`: nodes at the end that join tensors, to be left in float."""
+def make_plan(
+    graph: FloatGraph, float_tails: bool = True, apart: Iterable[str] = (), states: Mapping[str, str] = NO_STATES
+) -> ScalePlan:
+    """`apart`: nodes at the end that join tensors, to be left in float. `states`: input -> output with its scale."""
     kept = _float_nodes(graph, float_tails) | set(apart)
     roots = _roots(graph, kept)
     made = (*graph.inputs, *(name for node in graph.nodes for name in node.output))
@@ -231,6 +238,7 @@ def make_plan(graph: FloatGraph, float_tails: bool = True, apart: Iterable[str] 
             same += [(live[0], name) for name in node.output if name in wanted]
         elif node.op_type == "Add" and len(live) == 2:
             adds.append(tuple(live))
+    same += [pair for pair in states.items() if wanted.issuperset(pair)]
     return ScalePlan(tensors, tuple(same), tuple(concats), tuple(adds), tuple(sorted(kept)))
 
 

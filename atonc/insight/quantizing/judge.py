@@ -8,7 +8,7 @@ joined and reshaped on the way: its parts keep scales of their own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,7 @@ from atonc.compiler.ir import Array
 from atonc.insight.quantizing.graph import FloatGraph, is_move
 from atonc.insight.quantizing.loading import require_equal_sizes
 from atonc.insight.quantizing.observe import outputs, part_of, run, session
-from atonc.insight.quantizing.samples import Feed
+from atonc.insight.quantizing.samples import STATELESS, Carried, Feed
 from atonc.insight.quantizing.scales import Seen
 from atonc.insight.quantizing.write import decoded
 from atonc.machine.base.frozen import dataclass
@@ -132,14 +132,26 @@ def parts_of(graph: FloatGraph) -> dict[str, Array]:
 
 
 def _owners(graph: FloatGraph, joined: Joined) -> Array:
-    """The joining nodes themselves say it, run on parts that hold nothing but their number."""
+    return _run_on(graph, joined, [np.full(graph.shapes[part], k) for k, part in enumerate(joined.parts)])
+
+
+def part_places(graph: FloatGraph, joined: Joined) -> Array:
+    """For each value of the output, in its order, the place among those of all parts behind each other."""
+    ends = np.cumsum([0, *(int(np.prod(graph.shapes[part])) for part in joined.parts)])
+    numbers = [ends[k] + np.arange(ends[k + 1] - ends[k]) for k in range(len(joined.parts))]
+    shapes = [graph.shapes[part] for part in joined.parts]
+    return _run_on(graph, joined, [one.reshape(shape) for one, shape in zip(numbers, shapes, strict=True)]).reshape(-1)
+
+
+def _run_on(graph: FloatGraph, joined: Joined, values: Sequence[Array]) -> Array:
+    """The joining nodes themselves say where values go, run on parts that hold nothing but numbers."""
     from onnx import TensorProto, helper, numpy_helper
 
     constants = {name for node in joined.nodes for name in node.input if name in graph.constants}
     inputs = [helper.make_tensor_value_info(p, TensorProto.FLOAT, graph.shapes[p]) for p in joined.parts]
     stored = [numpy_helper.from_array(graph.constants[name], name) for name in sorted(constants)]
     model = part_of(graph.model, joined.nodes, inputs, [joined.output], stored)
-    feed = {part: np.full(graph.shapes[part], index, np.float32) for index, part in enumerate(joined.parts)}
+    feed = {part: value.astype(np.float32) for part, value in zip(joined.parts, values, strict=True)}
     return run(session(model), feed)[0].astype(np.int64)
 
 
@@ -153,13 +165,21 @@ class QuantizationJudge:
     reference: list[list[Array]]
     outputs: int
     parts: Mapping[str, Array]  # of outputs that join several tensors: whose each value is; each part counts
+    carried: Carried = STATELESS  # a model that is judged goes on from its own states
 
     @staticmethod
-    def of(graph: FloatGraph, feeds: Sequence[Feed]) -> QuantizationJudge:
-        names = judged(graph)
+    def of(graph: FloatGraph, feeds: Sequence[Feed], carried: Carried = STATELESS) -> QuantizationJudge:
+        states = frozenset(carried.states.values())  # what is wrong with them shows in the frames behind
+        names = judged(graph, states)
         reference = outputs(graph.model, feeds, "running the float model", names)
         require_equal_sizes(names, reference)
-        return QuantizationJudge(tuple(feeds), names, reference, len(graph.outputs), parts_of(graph))
+        count = len(graph.outputs) - len(states)
+        return QuantizationJudge(tuple(feeds), names, reference, count, parts_of(graph), carried)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The outputs that are judged; those of states are not."""
+        return self.names[: self.outputs]
 
     @property
     def expected(self) -> list[list[Array]]:
@@ -215,7 +235,7 @@ class QuantizationJudge:
 
     def outputs_db(self, model: Any) -> list[float]:
         """Signal to noise of each output of the model over all samples."""
-        seen, figures = self._seen(model, self.names[: self.outputs]), list[float]()
+        seen, figures = self._seen(model, self.shown), list[float]()
         for expected, got in zip(zip(*self.expected, strict=True), zip(*seen, strict=True), strict=True):
             signal = sum(power(one) for one in expected)
             noise = sum(power(a.astype(np.float64) - b) for a, b in zip(expected, got, strict=True))
@@ -225,16 +245,17 @@ class QuantizationJudge:
     def _seen(self, model: Any, names: Sequence[str]) -> list[list[Array]]:
         made = {name for node in model.graph.node for name in node.output}
         inside = [decoded(name) if decoded(name) in made else name for name in names]
-        return outputs(model, self.feeds, "judging", inside)
+        return outputs(model, self.feeds, "judging", inside, self.carried)
 
 
-def judged(graph: FloatGraph) -> tuple[str, ...]:
-    """The outputs, and what those that saturate are computed from: probabilities near 0 and 1 hide every error.
+def judged(graph: FloatGraph, states: Collection[str] = ()) -> tuple[str, ...]:
+    """The outputs but states, and what those that saturate are computed from.
 
-    Only the few samples that are undecided would choose.
+    Probabilities near 0 and 1 hide every error: only the few samples that are undecided would choose.
     """
-    found = dict.fromkeys(graph.outputs)
-    for name in graph.outputs:
+    outputs = [name for name in graph.outputs if name not in states]
+    found = dict.fromkeys(outputs)
+    for name in outputs:
         node = graph.producer.get(name)
         while node is not None and is_move(node) and len(graph.activations(node)) == 1:
             node = graph.producer.get(graph.activations(node)[0])

@@ -11,11 +11,11 @@ import numpy as np
 
 from atonc.compiler.frontends import limits
 from atonc.compiler.frontends.limits import model_bytes, require_names
-from atonc.compiler.frontends.onnx_qdq import constant_data, find_cuts, needed_nodes, sort_nodes
+from atonc.compiler.frontends.onnx_qdq import constant_data, find_cuts, is_number, needed_nodes, sort_nodes
 from atonc.compiler.frontends.read import is_tflite
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.from_torch import is_pt2
-from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, attribute
+from atonc.insight.quantizing.graph import CELLS, WEIGHTED, FloatGraph, attribute
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError, ModelError, ToolError, UnsupportedError
 
@@ -62,6 +62,64 @@ def fold_norms(graph: Any) -> None:
             graph.node.insert(place + number, one)
 
 
+def split_sums(graph: Any) -> None:
+    """onnxruntime makes one Gemm of a product and a sum with something computed; a layer's bias is a constant."""
+    from onnx import helper
+
+    biases = {proto.name for proto in graph.initializer if all(dim == 1 for dim in proto.dims[:-1])}
+    for node in [node for node in graph.node if node.op_type == "Gemm" and len(node.input) == 3]:
+        added, y = node.input[2], node.output[0]
+        if not added or added in biases or attribute(node, "beta", 1.0) != 1.0:
+            continue
+        node.input[2:] = []
+        node.output[0] = f"{y}:product"
+        total = helper.make_node("Add", [node.output[0], added], [y], f"{node.name or y}:sum")
+        graph.node.insert(list(graph.node).index(node) + 1, total)
+
+
+def drop_zeros(graph: Any) -> None:
+    """Sums with nothing but zeros, such as exporters write to keep an input: they would hide a packed state."""
+    from onnx import helper, numpy_helper
+
+    sizes = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in (*graph.value_info, *graph.input)}
+    zeros = {proto.name for proto in graph.initializer if not np.any(numpy_helper.to_array(proto))}
+    stored = {proto.name: list(proto.dims) for proto in graph.initializer}
+    for node in [node for node in graph.node if node.op_type == "Add" and zeros.intersection(node.input)]:
+        place = next(k for k, name in enumerate(node.input) if name in zeros)
+        kept, size = node.input[1 - place], stored[node.input[place]]
+        if len(size) <= len(sizes.get(kept, ())) and all(dim == 1 for dim in size):
+            node.CopyFrom(helper.make_node("Identity", [kept], list(node.output), node.name))
+
+
+def fold_frames(graph: Any) -> None:
+    """A convolution that cuts samples of sound into frames (an STFT as a layer) steps far: with as many channels as
+    samples a step it is the same sums, with a kernel of a few places and steps of one."""
+    from onnx import helper, numpy_helper
+
+    sizes = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in (*graph.value_info, *graph.input)}
+    constants = {proto.name: proto for proto in graph.initializer}
+    for node in [node for node in graph.node if node.op_type == "Conv" and node.input[1] in constants]:
+        weights, shape = numpy_helper.to_array(constants[node.input[1]]), sizes.get(node.input[0], [])
+        step = (attribute(node, "strides", None) or [1])[0]
+        plain = not any(attribute(node, "pads", None) or ()) and attribute(node, "dilations", None) in (None, [1])
+        whole = plain and attribute(node, "auto_pad", b"NOTSET") in (b"NOTSET", b"VALID")
+        if len(shape) != 3 or shape[:2] != [1, 1] or step < LEAST_FRAME or not whole:
+            continue
+        if shape[2] % step or weights.shape[2] % step:
+            continue
+        label, count = node.name or node.output[0], weights.shape[2] // step
+        turned = weights.reshape(len(weights), count, step).transpose(0, 2, 1)
+        graph.initializer.append(numpy_helper.from_array(np.array([1, -1, step], np.int64), f"{label}:frames"))
+        moved = [helper.make_node("Reshape", [node.input[0], f"{label}:frames"], [f"{label}:rows"], f"{label}:reshape"),
+                 helper.make_node("Transpose", [f"{label}:rows"], [f"{label}:turned"], f"{label}:transpose",
+                                  perm=[0, 2, 1])]  # fmt: skip
+        place = list(graph.node).index(node)
+        inputs = [f"{label}:turned", *_store(graph, label, folded=turned), *node.input[2:]]
+        node.CopyFrom(helper.make_node("Conv", inputs, list(node.output), node.name, kernel_shape=[count], strides=[1]))
+        for number, one in enumerate(moved):
+            graph.node.insert(place + number, one)
+
+
 def _store(graph: Any, label: str, **values: Array) -> list[str]:
     """Constants of a node that is made; their names."""
     from onnx import numpy_helper
@@ -71,6 +129,7 @@ def _store(graph: Any, label: str, **values: Array) -> list[str]:
     return [f"{label}:{name}" for name in values]
 
 
+LEAST_FRAME = 8  # samples a step, from which on a convolution cuts frames
 WIDTHS_OPSET, WIDTHS_IR = 21, 10  # the first that have INT4 and INT16, and what published files with INT4 have
 OPSET = 17  # per-channel DequantizeLinear came with 13; ORT's optimiser knows all of 17
 QUANTISED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul",
@@ -150,7 +209,7 @@ def require_float(model: Any, name: str) -> None:
             rule="quantize takes the float model",
             remedy="compile it as it is (atonc generate), or start from the float model it was made of",
         )
-    if not any(kind in WEIGHTED for kind in kinds):
+    if not any(kind in (*WEIGHTED, *CELLS) for kind in kinds):
         raise UnsupportedError(
             "nothing to quantise: no convolution and no matrix product",
             where=name,
@@ -163,8 +222,9 @@ def fixed(model: Any, sizes: Mapping[str, int], name: str) -> Any:
     """Open sizes by their names; a batch that is left open becomes 1."""
     from onnx import TensorProto
 
-    constants = {proto.name for proto in model.graph.initializer}
-    inputs = [value for value in model.graph.input if value.name not in constants]
+    _give_numbers(model.graph, sizes)
+    constants, read = {proto.name for proto in model.graph.initializer}, set(_read_anywhere(model.graph))
+    inputs = [value for value in model.graph.input if value.name not in constants and value.name in read]
     for value in inputs:
         kind = value.type.tensor_type.elem_type
         if kind != TensorProto.FLOAT:
@@ -176,7 +236,7 @@ def fixed(model: Any, sizes: Mapping[str, int], name: str) -> Any:
             )
     named = {dim.dim_param for value in inputs for dim in value.type.tensor_type.shape.dim if dim.dim_param}
     numbered = {f"{value.name}:{index}" for value in inputs for index in range(len(_dims(value)))}
-    require_names(sizes, named | numbered)
+    require_names(sizes, named | numbered | constants)
     for value in inputs:
         for index, dim in enumerate(_dims(value)):
             known = int(dim.dim_value) if dim.dim_value > 0 else 0
@@ -198,6 +258,27 @@ def fixed(model: Any, sizes: Mapping[str, int], name: str) -> Any:
         value.type.tensor_type.ClearField("shape")  # inferred anew from the inputs
     del model.graph.value_info[:]
     return model
+
+
+def _give_numbers(graph: Any, values: Mapping[str, int]) -> None:
+    """Inputs of one whole number that the user has named become constants."""
+    from onnx import helper, numpy_helper
+
+    for value in [value for value in graph.input if value.name in values and is_number(value)]:
+        kind, shape = value.type.tensor_type.elem_type, [1] * len(_dims(value))
+        data = np.full(shape, values[value.name], helper.tensor_dtype_to_np_dtype(kind))
+        graph.initializer.append(numpy_helper.from_array(data, value.name))
+        graph.input.remove(value)
+
+
+def _read_anywhere(graph: Any) -> Iterator[str]:
+    """Names that nodes read, those of graphs inside nodes as well, and outputs: others need no value."""
+    yield from (value.name for value in graph.output)
+    for node in graph.node:
+        yield from node.input
+        for held in node.attribute:
+            for inner in (held.g, *held.graphs):
+                yield from _read_anywhere(inner)
 
 
 def _dims(value: Any) -> Any:
@@ -226,6 +307,9 @@ def tidy(model: Any, name: str) -> Any:
             ort.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
             found = shape_inference.infer_shapes(onnx.load(target))
         fold_norms(found.graph)
+        split_sums(found.graph)
+        drop_zeros(found.graph)
+        fold_frames(found.graph)
         found = shape_inference.infer_shapes(found)
     except AtoncError:
         raise

@@ -13,7 +13,7 @@ import numpy as np
 
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.graph import copied
-from atonc.insight.quantizing.samples import Feed
+from atonc.insight.quantizing.samples import STATELESS, Carried, Feed
 from atonc.machine.base import progress
 from atonc.machine.base.errors import InputError, ModelError
 from atonc.machine.base.frozen import dataclass
@@ -90,14 +90,18 @@ def watch(model: Any, feeds: Sequence[Feed], names: Sequence[str], title: str) -
 
 
 def outputs(
-    model: Any, feeds: Sequence[Feed], title: str = "running the model", names: Sequence[str] | None = None
-) -> list[list[Array]]:
+    model: Any, feeds: Sequence[Feed], title: str = "running the model", names: Sequence[str] | None = None,
+    carried: Carried = STATELESS,
+) -> list[list[Array]]:  # fmt: skip
     """Runs the model and gives every sample's outputs, or the tensors of these names."""
     running = session(with_outputs(model, names) if names else model)
-    found = []
+    asked = [*(names or [output.name for output in running.get_outputs()]), *carried.states.values()]
+    found, before = list[list[Array]](), dict[str, Array]()
     for index, feed in enumerate(feeds):
         progress.stage(title, index, len(feeds))
-        found.append(run(running, feed, names))
+        got = run(running, carried.fed(index, feed, before), asked)
+        before = dict(zip(carried.states, got[len(got) - len(carried.states) :], strict=True))
+        found.append(got[: len(got) - len(carried.states)])
     return found
 
 

@@ -11,11 +11,13 @@ from atonc.compiler.compile.pipeline import Compiled, compile_graph, memories
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.inputs.inputs import as_input
 from atonc.compiler.ir import Array
+from atonc.compiler.passes.states import declare_states
 from atonc.compiler.request.options import Options
 from atonc.insight.evaluating.engine import Engine
 from atonc.insight.explain.ours import own_steps
+from atonc.insight.quantizing.graph import NO_STATES
 from atonc.insight.quantizing.judge import Signal
-from atonc.insight.quantizing.samples import Feed
+from atonc.insight.quantizing.samples import STATELESS, Carried, Feed
 from atonc.insight.quantizing.types import QuantizedCandidate, QuantizeOptions
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError
@@ -39,18 +41,20 @@ def require_board(board: str) -> None:
     memories(Options(board=board))
 
 
-def price(model: Any, board: str = "stm32n6570-dk") -> QuantizationPrice:
+def price(model: Any, board: str = "stm32n6570-dk", states: Mapping[str, str] = NO_STATES) -> QuantizationPrice:
     """Predicted, as `atonc analyze` does; a model that cannot be compiled has a reason instead."""
     try:
-        return price_of(compiled_model(model, board))
+        return price_of(compiled_model(model, board, states))
     except AtoncError as error:
         return QuantizationPrice(None, None, error.one_line)
 
 
-def compiled_model(model: Any, board: str) -> Compiled:
+def compiled_model(model: Any, board: str, states: Mapping[str, str] = NO_STATES) -> Compiled:
+    """`states`: input -> output that the program keeps."""
     progress.stage("compiling")
     data = model if isinstance(model, bytes) else model.SerializeToString()
-    return compile_graph(read_onnx(data, "quantised"), Options(verify=False, allow_float=True, board=board))
+    graph = declare_states(read_onnx(data, "quantised"), [f"{output}={given}" for given, output in states.items()])
+    return compile_graph(graph, Options(verify=False, allow_float=True, board=board))
 
 
 def price_of(compiled: Compiled) -> QuantizationPrice:
@@ -75,17 +79,26 @@ def price_of(compiled: Compiled) -> QuantizationPrice:
 AT_ONCE = 4  # samples that are held in memory
 
 
-def chip_outputs(compiled: Compiled, feeds: Sequence[Feed]) -> list[list[Array]]:
-    """Real values of the outputs, sample by sample, in the shapes of the model."""
+def chip_outputs(
+    compiled: Compiled, feeds: Sequence[Feed], carried: Carried = STATELESS, names: Sequence[str] = ()
+) -> list[list[Array]]:
+    """Real values of the outputs, or of those of these names, sample by sample, in the shapes of the model; `carried`:
+    states of a model that was compiled without them."""
+    outputs = compiled.source.outputs
+    wanted = [outputs.index(name) for name in names or outputs]
     engine, found = Engine(compiled), list[list[Array]]()
     inputs = {name: compiled.source.tensors[name] for name in compiled.source.inputs}
-    for start in range(0, len(feeds), AT_ONCE):
+    places = {given: outputs.index(output) for given, output in carried.states.items()}
+    together, before = 1 if places else AT_ONCE, dict[str, Array]()
+    for start in range(0, len(feeds), together):
         progress.stage("judging in the chip's arithmetic", start, len(feeds))
+        some = [carried.fed(k, feeds[k], before) for k in range(start, min(start + together, len(feeds)))]
         found += engine.outputs([
             {name: feed[name] if t.quant is None else as_input(t, feed[name]) for name, t in inputs.items()}
-            for feed in feeds[start : start + AT_ONCE]
+            for feed in some
         ])  # fmt: skip
-    return found
+        before = {given: found[-1][place] for given, place in places.items()}
+    return [[values[place] for place in wanted] for values in found]
 
 
 def candidate_of(name: str, signal: Signal, cost: QuantizationPrice) -> QuantizedCandidate:

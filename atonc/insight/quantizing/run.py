@@ -16,9 +16,11 @@ from atonc.insight.quantizing.loading import raised, read, require_fixed_outputs
 from atonc.insight.quantizing.mend import Mended, MendOptions, equalise
 from atonc.insight.quantizing.narrow import Narrowed, PrecisionSearch, tensors_of
 from atonc.insight.quantizing.observe import first_norm, require_trained_range, still_outputs, threads
-from atonc.insight.quantizing.price import QuantizationPrice, allowed, candidate_of, choose, price, require_board
+from atonc.insight.quantizing.price import QuantizationPrice, allowed, candidate_of, choose, require_board
+from atonc.insight.quantizing.recurrent import own_sums, write_out
 from atonc.insight.quantizing.samples import Feed, Samples, read_samples
-from atonc.insight.quantizing.scales import Tuning, WidthPlan, assign
+from atonc.insight.quantizing.scales import Tuning, WidthPlan, assign, cells_of
+from atonc.insight.quantizing.states import declared, read_frames, unpack
 from atonc.insight.quantizing.types import EIGHT_BITS, Quantised, QuantizationStep, QuantizedCandidate, QuantizeOptions
 from atonc.insight.quantizing.weights import SPREADS, spread_of
 from atonc.insight.quantizing.widen import Widened, WidthSearch
@@ -37,9 +39,11 @@ METHODS = ("minmax", "percentile", "careful", "mse", "output")  # the plain firs
 PLAIN = ("minmax", "percentile")
 RANGES = {"careful": "output, a quarter cut at most"}
 SLOWER = 1.01  # that a model may take longer which has learnt from all samples
+CELL_ENDS = (8.0, 16.0, 32.0, 64.0)  # of ranges; a Tanh is 1 from 4 on
 TUNABLE: tuple[dict[str, Any], ...] = (
     *({flag: True} for flag in ("tails", "whole", "concats", "near_zeros", "adds", "zeros")),
     *({"spread": spread} for spread in SPREADS),
+    *({"room": room} for room in (2.0, 3.0, 4.0)),
 )
 
 
@@ -52,34 +56,49 @@ def quantize(model: Path, data: Path, settings: QuantizeOptions | None = None) -
         exported = read(model, settings.fixed_shapes, settings.cut_outputs)
         norm = first_norm(exported)
         float_model = tidy(exported, model.name)
-        if settings.precision != EIGHT_BITS or settings.wide:
+        float_model, carried, notes = _prepared(float_model, settings, model.name)
+        if settings.precision != EIGHT_BITS or settings.wide or cells_of(FloatGraph(float_model)):
             float_model = raised(float_model, model.name)
         graph = FloatGraph(own_constants(float_model, WEIGHTED))
         require_fixed_outputs(graph, exported, model.name)
-        samples = read_samples(data, {name: graph.shapes[name] for name in graph.inputs}, settings)
+        if carried:
+            samples = read_frames(data, graph, carried, settings)
+        else:
+            samples = read_samples(data, {name: graph.shapes[name] for name in graph.inputs}, settings)
         require_trained_range(norm, samples.feeds, str(data))
+        samples = replace(samples, notes=(*samples.notes, *notes))
         return quantize_graph(graph, samples, settings, model.name)
+
+
+def _prepared(model: Any, settings: QuantizeOptions, name: str) -> tuple[Any, dict[str, str], list[str]]:
+    """States that are packed are taken apart, and cells written out: states by input, and notes."""
+    before, carried = model, dict[str, str]()
+    if settings.state:
+        model, carried = unpack(model, declared(FloatGraph(model), settings.state))
+    model, notes = write_out(model)
+    return (model if model is before else own_sums(tidy(model, name))), carried, notes
 
 
 def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOptions, name: str) -> Quantised:
     learn, held = samples.split()
-    work = QuantizationWork(graph, settings, learn, QuantizationJudge.of(graph, held))
+    work = QuantizationWork(graph, settings, learn, QuantizationJudge.of(graph, held, samples.carried))
     work.mend()
     tried = work.tune()
     front = choose([one.candidate for one in tried], settings)
     place = next(index for index, candidate in enumerate(front) if candidate.chosen)
-    chosen, narrowed, widened = replace(tried[place], candidate=front[place]), None, None
+    chosen, narrowed, widened, wider = replace(tried[place], candidate=front[place]), None, None, False
     if settings.precision != EIGHT_BITS:
         narrowed = work.narrow(chosen)
         chosen = work.narrowed(narrowed)
     elif settings.wide:
         widened = work.widen([chosen, tried[0]])
-        chosen = work.widened(widened) if widened.chosen.tuning.wide else chosen
-    if narrowed or chosen.tuning.wide:
+        wider = widened.chosen.tuning.wide != chosen.tuning.wide
+        chosen = work.widened(widened) if wider else chosen
+    if narrowed or wider:
         front = [*(replace(one, chosen=False) for one in front), chosen.candidate]
         place = len(front) - 1
     # before the samples that judge are learnt from, too
-    figures = dict(zip(graph.outputs, work.judge.outputs_db(chosen.model), strict=True))
+    figures = dict(zip(work.judge.shown, work.judge.outputs_db(chosen.model), strict=True))
     front[place], final, layers = work.learnt_again(chosen, samples.feeds)
     return Quantised(
         source=name,
@@ -91,7 +110,7 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
         front=tuple(front),
         float_nodes=work.plan(chosen.tuning).float_nodes,
         notes=(
-            *(*samples.notes, *still_outputs(graph.outputs, work.judge.expected), *poor_outputs(figures)),
+            *(*samples.notes, *still_outputs(work.judge.shown, work.judge.expected), *poor_outputs(figures)),
             *(narrowed.notes if narrowed else ()),
         ),
         sizes=narrowed.points if narrowed else (),
@@ -117,6 +136,7 @@ class QuantizationWork(Workbench):
         self.start(self.graph)
         self._ranges()
         self._heads()
+        self._cells()
         self._walk()
         if self.settings.equalise:
             self._equalise()
@@ -132,7 +152,7 @@ class QuantizationWork(Workbench):
         kept = ""
         for method in METHODS if self.settings.calibration == "output" else (self.settings.calibration,):
             self.method = method
-            found = self.judge.signal(self.model(Tuning()))
+            found = self.judge.signal(self.model(self.base))
             if self.keeps(f"ranges by {RANGES.get(method, method)}, nearest rounding", found):
                 kept = method
             if method in PLAIN:
@@ -143,16 +163,31 @@ class QuantizationWork(Workbench):
         """Outputs that join boxes and scores stay joined in float, where that helps."""
         self.apart = unlike_heads(self.graph, self.seen) if self.settings.float_tails else ()
         name = "joined outputs keep the scales of their parts"
-        if self.apart and not self.keeps(name, self.judge.signal(self.model(Tuning()))):
+        if self.apart and not self.keeps(name, self.judge.signal(self.model(self.base))):
             self.apart = ()
+
+    def _cells(self) -> None:
+        """Where cells end, and whether they have 16 bits: they sum up over many steps what 8 bits lose in each."""
+        cells = cells_of(self.graph)
+        if not cells:
+            return
+        widths, ends = WidthPlan.of(self.graph, self.plan(self.base)), sorted(CELL_ENDS, reverse=True)
+        wide = widths.closed({name for group in widths.groups if not cells.isdisjoint(group) for name in group})
+        top = max(max(-self.seen[name].low, self.seen[name].high) for name in cells)
+        eight = [(f"cells up to {end:g}", Tuning(cells=end)) for end in ends if end < top]
+        both = [("cells of 16 bits", Tuning(wide=wide)), *((f"{name}, 16 bits", replace(tuning, wide=wide))
+                                                           for name, tuning in eight)]  # fmt: skip
+        for name, tuning in (*eight, *(both if wide and self.settings.precision == EIGHT_BITS else ())):
+            if self.keeps(name, self.judge.signal(self.model(tuning))):
+                self.base = tuning
 
     def _walk(self) -> None:
         """Weights and biases that make up for the rest: biases alone, or weights rounded by the layers' outputs."""
         rounding, biases = self.settings.correct_rounding, self.settings.correct_bias
         ways = [MendOptions(False, biases), *([MendOptions(True, biases)] if rounding else ())]
         for wishes in (way for way in ways if way in WALKS):
-            trial = self.mended(Tuning(), wishes)
-            if self.keeps(WALKS[wishes], self.judge.signal(self.model(Tuning(), trial))):
+            trial = self.mended(self.base, wishes)
+            if self.keeps(WALKS[wishes], self.judge.signal(self.model(self.base, trial))):
                 self.layers, self.walked = trial, wishes
 
     def _equalise(self) -> None:
@@ -162,9 +197,9 @@ class QuantizationWork(Workbench):
         if not equalise(copy, layers_of(copy), self.seen):
             return
         self.start(copy)
-        self.layers = self.mended(Tuning(), self.walked)
+        self.layers = self.mended(self.base, self.walked)
         also = f", {WALKS[self.walked]}" if self.walked in WALKS else ""
-        if self.keeps(f"channels equalised{also}", self.judge.signal(self.model(Tuning()))):
+        if self.keeps(f"channels equalised{also}", self.judge.signal(self.model(self.base))):
             self.unequalised = before
         else:
             self.back_to(before)
@@ -173,7 +208,7 @@ class QuantizationWork(Workbench):
 
     def tune(self) -> list[TriedModel]:
         """One liking of the NPU after the other, each kept for the next if it is faster and loses little enough."""
-        tried = [self._tried(Tuning())]
+        tried = [self._tried(self.base)]
         if self.settings.objective == "accuracy":
             return tried
         current = tried[0]
@@ -203,7 +238,7 @@ class QuantizationWork(Workbench):
         if tuning.spread == current.tuning.spread or not self._changes(current.tuning, tuning):
             return tuning
         with progress.part(tuning.name):
-            found = price(self.model(tuning, self.mended(tuning, NOTHING)), self.settings.board).by_layer
+            found = self.priced(self.model(tuning, self.mended(tuning, NOTHING))).by_layer
         faster = {name for name, cycles in found.items() if cycles < current.cost.by_layer.get(name, 0)}
         return replace(tuning, layers=frozenset(faster & self.layers.keys()))
 
@@ -224,7 +259,7 @@ class QuantizationWork(Workbench):
             anew = tuning.spread < np.inf or tuning.zeros or tuning.whole
             layers = self.mended(tuning, self.walked) if anew else self.layers
             model = self.model(tuning, layers)
-            cost = price(model, self.settings.board)
+            cost = self.priced(model)
             found = self._as_tried(tuning, layers, self.judge.signal(model), model, cost)
             return replace(found, candidate=replace(found.candidate, sound=self._sound(found.signal)))
 
@@ -255,7 +290,7 @@ class QuantizationWork(Workbench):
         """What was chosen of it, with its price."""
         one = found.chosen
         model = self.model(one.tuning, one.layers)
-        made = self._as_tried(one.tuning, one.layers, one.signal, model, price(model, self.settings.board))
+        made = self._as_tried(one.tuning, one.layers, one.signal, model, self.priced(model))
         return replace(made, candidate=replace(made.candidate, chosen=True))
 
     def widen(self, starts: Sequence[TriedModel]) -> Widened:
@@ -288,7 +323,7 @@ class QuantizationWork(Workbench):
         layers = self.mended(tried.tuning, walked)
         model = self.model(tried.tuning, layers)
         old = tried.candidate
-        found = candidate_of(old.name, self.judge.signal(model), price(model, self.settings.board))
+        found = candidate_of(old.name, self.judge.signal(model), self.priced(model))
         fast = old.milliseconds is None or found.time_ms / old.milliseconds <= SLOWER
         better = found.snr_db >= old.snr_db and fast
         self.steps.append(QuantizationStep("learnt from all samples", found.snr_db, None, better))

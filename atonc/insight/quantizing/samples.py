@@ -24,12 +24,31 @@ Feed = dict[str, Array]
 
 
 @dataclass(frozen=True)
+class Carried:
+    """States between the feeds of a run: input -> output, and the feeds that begin anew with what they hold."""
+
+    states: Mapping[str, str]
+    starts: frozenset[int] = frozenset()
+
+    def fed(self, index: int, feed: Feed, before: Mapping[str, Array]) -> Feed:
+        """What the model gets; `before`: its states behind the feed before, by input."""
+        return feed if index in self.starts else {**feed, **before}
+
+
+STATELESS = Carried({})
+
+
+@dataclass(frozen=True)
 class Samples:
     feeds: tuple[Feed, ...]
     notes: tuple[str, ...] = ()
+    learners: int = 0  # of frames with states: so many teach, those behind them judge in this order
+    carried: Carried = STATELESS
 
     def split(self) -> tuple[tuple[Feed, ...], tuple[Feed, ...]]:
         """Samples to learn from, and as many to judge by: with fewer, chance would choose."""
+        if self.learners:
+            return self.feeds[: self.learners], self.feeds[self.learners :]
         return self.feeds[::2], self.feeds[1::2]
 
 
@@ -94,8 +113,29 @@ def scaled(pixels: Array, shape: Sequence[int], settings: QuantizeOptions) -> Ar
     return values
 
 
+def read_sequences(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> list[list[Feed]]:
+    """Frames in order: every file is a sequence, or several if its arrays have one more axis in front."""
+    progress.stage("reading the samples")
+    files = [path] if not path.is_dir() else [f for f in sorted(path.rglob("*")) if f.suffix.lower() in ARRAYS]
+    if not files or not path.exists():
+        raise InputError("no .npz or .npy file with frames", where=str(path), rule="--state follows frames in order",
+                         remedy="save the frames of each recording as one file, in their order")  # fmt: skip
+    found = []
+    for file in files:
+        arrays = read_arrays(file)
+        flat = any(_stacked(value, shape) is not None for value in arrays.values() for shape in shapes.values())
+        many = min((len(value) for value in arrays.values() if value.ndim), default=0)
+        runs = [arrays] if flat or not many else [{n: v[k] for n, v in arrays.items()} for k in range(many)]
+        found += [_of_arrays(arrays, shapes, file) for arrays in runs]
+    return [frames for frames in found if frames]
+
+
 def _of_file(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> list[Feed]:
-    matched = _by_input(read_arrays(path), shapes, path)
+    return _of_arrays(read_arrays(path), shapes, path)
+
+
+def _of_arrays(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]], path: Path) -> list[Feed]:
+    matched = _by_input(arrays, shapes, path)
     counts = {name: len(values) for name, values in matched.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name}: {number}" for name, number in counts.items())

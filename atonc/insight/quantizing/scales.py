@@ -173,6 +173,8 @@ class Tuning:
     layers: frozenset[str] | None = None  # that keep to it; None: all
     four: frozenset[str] = frozenset()  # layers whose weights have 4 bits
     wide: frozenset[str] = frozenset()  # tensors that have 16 bits
+    cells: float = inf  # where the ranges of cells end
+    room: float = 1.0  # what gates add up has so many times the range that they tell apart
 
     @property
     def name(self) -> str:
@@ -184,6 +186,10 @@ class Tuning:
             titles.append(f"weights of 4 bits in {len(self.four)} layer{'s' * (len(self.four) > 1)}")
         if self.wide:
             titles.append(f"16 bits in {len(self.wide)} tensor{'s' * (len(self.wide) > 1)}")
+        if self.cells < inf:
+            titles.append(f"cells up to {self.cells:g}")
+        if self.room > 1:
+            titles.append(f"{self.room:g} times the range in sums of gates")
         return ", ".join(titles) or "free scales"
 
 
@@ -206,24 +212,68 @@ def assign(
         pairs += [(output, name) for output, names in plan.concats for name in names]
     if tuning.adds:
         pairs += [(names[0], other) for names in plan.adds for other in names[1:]]
-    scales: dict[str, Scale] = {}
+    scales, cells = dict[str, Scale](), cells_of(graph)
     for members in grouped(plan.tensors, pairs):
-        ranges = [_range(graph, name, seen[name], method, tuning) for name in members]
+        ranges = [_range(graph, name, seen, method, tuning) for name in members]
         low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
+        if not cells.isdisjoint(members):
+            low, high = max(low, -tuning.cells), min(high, tuning.cells)
         free, plain = scale_of(low, high), symmetric(low, high)
         near = tuning.near_zeros and plain.scale <= NEARLY_SYMMETRIC * free.scale
         scales |= dict.fromkeys(members, plain if near or tuning.zeros else free)
     return scales
 
 
-def _range(graph: FloatGraph, name: str, seen: Seen, method: str, tuning: Tuning) -> tuple[float, float]:
+def _range(
+    graph: FloatGraph, name: str, everything: Mapping[str, Seen], method: str, tuning: Tuning
+) -> tuple[float, float]:
     producer: Any = graph.producer.get(name)
+    seen = everything[name]
     if producer is None:
         return input_range(seen)
     fixed = FULL.get(producer.op_type)
     if fixed is not None and max(abs(seen.low), abs(seen.high)) > USED * fixed[1]:
         return fixed
-    return choose(seen, method, tuning.zeros)
+    low, high = choose(seen, method, tuning.zeros)
+    reach = _reach(graph, name, everything, tuning.room)
+    return max(low, -reach), min(high, reach)
+
+
+# beyond, the result changes by less than half of a step of its own codes
+REACHES = {"Sigmoid": 8.0, "Tanh": 4.0}
+
+
+def _reach(graph: FloatGraph, name: str, seen: Mapping[str, Seen], room: float) -> float:
+    """How large values may be that all readers tell apart: gates of cells saturate. Their results are no outputs."""
+    readers = graph.readers[name]
+    if name in graph.outputs or not readers:
+        return inf
+    return max(_told_apart(graph, node, name, seen, room) for node in readers)
+
+
+def _told_apart(graph: FloatGraph, node: Any, name: str, seen: Mapping[str, Seen], room: float) -> float:
+    if is_move(node):
+        return max(_reach(graph, output, seen, room) for output in node.output if output)
+    others = [one for one in graph.activations(node) if one != name]
+    if node.op_type == "Add" and len(others) == 1 and others[0] in seen:
+        other = seen[others[0]]
+        return room * (_reach(graph, node.output[0], seen, room) + max(abs(other.low), abs(other.high)))
+    return REACHES.get(node.op_type, inf) if graph.readers[node.output[0]] else inf
+
+
+def cells_of(graph: FloatGraph) -> frozenset[str]:
+    """Sums that are computed once more for a Tanh alone, and what they add: cells may grow where that is saturated."""
+    sums = [node for node in graph.nodes if node.op_type == "Add"]
+    gates = {frozenset(node.input) for node in sums if {reader.op_type for reader in graph.readers[node.output[0]]} == {
+        "Tanh"}}  # fmt: skip
+    found = [node for node in sums if frozenset(node.input) in gates]
+    twice = [node for node in found if [frozenset(one.input) for one in found].count(frozenset(node.input)) > 1]
+    return frozenset(
+        name
+        for node in twice
+        for name in (*node.input, *(n for n in node.output if any(r.op_type != "Tanh" for r in graph.readers[n])
+                                    or n in graph.outputs))
+    )  # fmt: skip
 
 
 def input_range(seen: Seen) -> tuple[float, float]:
@@ -310,14 +360,16 @@ class WidthPlan:
         return frozenset(node for node, names in self.sides.items() if not set(taken).isdisjoint(names))
 
 
-def wide_forms(graph: FloatGraph, plan: ScalePlan, seen: Mapping[str, Seen], wide: frozenset[str]) -> WideForms:
-    """Wide tensors are not cut: 65,536 codes are enough for the whole range."""
-    if not wide:
+def wide_forms(graph: FloatGraph, plan: ScalePlan, seen: Mapping[str, Seen], tuning: Tuning) -> WideForms:
+    """Wide tensors are not cut, but cells: 65,536 codes are enough for the whole range."""
+    if not tuning.wide:
         return EIGHT_ONLY
     widths, coded, scales = WidthPlan.of(graph, plan), frozenset(plan.tensors), dict[str, float]()
+    cells = cells_of(graph)
     for group in widths.groups:
-        if wide.issuperset(group):
+        if tuning.wide.issuperset(group):
             top = max(max(-seen[name].low, seen[name].high) for name in group)
+            top = top if cells.isdisjoint(group) else min(top, tuning.cells)
             scales |= dict.fromkeys(group, max(top / SIXTEEN, 1e-12))
     nodes = widths.nodes(scales)
     written = {_written(graph, coded, node) for node in graph.nodes if node.name in nodes}

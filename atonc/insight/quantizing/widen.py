@@ -22,6 +22,7 @@ from atonc.machine.base.errors import CapacityError, UnsupportedError
 from atonc.machine.base.frozen import dataclass
 
 CHIP_SAMPLES = 24  # of those that judge, in the chip's arithmetic
+CHIP_FRAMES = 50  # of a network with states
 BATCH = 4  # a step adds one group, or a quarter of those that are wide already: large networks end in some twenty steps
 
 WAYS = ((True, True), (True, False), (False, True), (False, False))  # weights rounded by learning, biases mended
@@ -147,8 +148,10 @@ class WidthSearch:
         """What the compiler refuses cannot be judged: its error is the user's."""
         model, judge = self.bench.model(tuning, layers), self.bench.judge
         compiled = compiled_model(model, self.bench.settings.board)
-        places = range(0, len(judge.feeds), -(-len(judge.feeds) // CHIP_SAMPLES))
-        chip = judge.signal_of_outputs(places, chip_outputs(compiled, [judge.feeds[place] for place in places]))
+        apart = 1 if judge.carried.states else -(-len(judge.feeds) // CHIP_SAMPLES)  # states go on from frame to frame
+        places = range(0, len(judge.feeds), apart)[: CHIP_SAMPLES if apart > 1 else CHIP_FRAMES]
+        found = chip_outputs(compiled, [judge.feeds[place] for place in places], judge.carried, judge.shown)
+        chip = judge.signal_of_outputs(places, found)
         on_cpu = {reason.node: reason.rule.id for reason in compiled.mapped.reasons}
         return MeasuredWidths(tuning, layers, judge.signal(model), chip, price_of(compiled), model, on_cpu)
 

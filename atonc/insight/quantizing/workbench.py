@@ -13,7 +13,7 @@ from atonc.insight.quantizing.calibrate import calibrate
 from atonc.insight.quantizing.graph import FloatGraph, ScalePlan, layers_of, make_plan
 from atonc.insight.quantizing.judge import QuantizationJudge, Signal
 from atonc.insight.quantizing.mend import Mended, MendOptions, mend
-from atonc.insight.quantizing.price import QuantizationPrice
+from atonc.insight.quantizing.price import QuantizationPrice, price
 from atonc.insight.quantizing.samples import Feed
 from atonc.insight.quantizing.scales import Seen, Tuning, assign, wide_forms
 from atonc.insight.quantizing.types import LEAST_SAMPLES, QuantizationStep, QuantizedCandidate, QuantizeOptions
@@ -60,6 +60,7 @@ class Workbench:
         self.walked = NOTHING  # how those were made
         self.method = settings.calibration
         self.seen: dict[str, Seen] = {}
+        self.base = Tuning()  # what nobody pays for: how cells are kept
         self.apart: tuple[str, ...] = ()  # outputs whose parts keep scales of their own
 
     @property
@@ -72,19 +73,24 @@ class Workbench:
     def start(self, graph: FloatGraph) -> None:
         """Everything that follows from the float weights alone."""
         self.graph = graph
-        layers, plans = layers_of(graph), [make_plan(graph, tails) for tails in (True, False)]
+        states = self.judge.carried.states
+        layers, plans = layers_of(graph), [make_plan(graph, tails, (), states) for tails in (True, False)]
         names = tuple(dict.fromkeys(name for plan in plans for name in plan.tensors))
         self.seen = calibrate(graph, names, layers, self.learn, self.settings.scheduler)
         self.layers = {layer.name: (layer, nearest(graph, layer)) for layer in layers}
 
     def plan(self, tuning: Tuning) -> ScalePlan:
-        return make_plan(self.graph, self.settings.float_tails and not tuning.tails, self.apart)
+        tails = self.settings.float_tails and not tuning.tails
+        return make_plan(self.graph, tails, self.apart, self.judge.carried.states)
 
     def model(self, tuning: Tuning, layers: Mended | None = None) -> Any:
         plan = self.plan(tuning)
         scales = assign(self.graph, plan, self.seen, self.method, tuning)
-        wide = wide_forms(self.graph, plan, self.seen, tuning.wide)
+        wide = wide_forms(self.graph, plan, self.seen, tuning)
         return OnnxWriter(self.graph, plan, scales, self.layers if layers is None else layers, wide).model()
+
+    def priced(self, model: Any) -> QuantizationPrice:
+        return price(model, self.settings.board, self.judge.carried.states)
 
     def mended(
         self,

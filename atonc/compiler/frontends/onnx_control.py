@@ -1,0 +1,156 @@
+"""If and Loop of ONNX whose course is known when the model is compiled: their nodes take the place of the node.
+
+A condition may be known only because shapes are: it is looked at when everything before it has been read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from atonc.compiler.frontends.onnx_builder import Builder, Node, translates
+from atonc.compiler.ir import Tensor
+from atonc.machine.base.errors import ModelError, UnsupportedError
+
+MOST_TURNS = 256
+KINDS = {"If": ("then_branch", "else_branch"), "Loop": ("body",)}
+EXPORT = (
+    "give the input that chooses a value, if it is one whole number (--fix-parametric-shapes NAME=VALUE), or export "
+    "the model for one case"
+)
+
+
+@translates("If")
+def branch(node: Node) -> None:
+    condition = node.input(0)
+    if condition.data is None:
+        raise UnsupportedError(
+            f"If whose condition {node.inputs[0]!r} is computed at run time",
+            where=node.name,
+            rule="the order of operators is fixed when the model is compiled: constants and shapes decide",
+            remedy=EXPORT,
+        )
+    if condition.elements != 1:
+        raise ModelError(f"If with a condition of shape {condition.shape}", where=node.name)
+    found = _body(node, "then_branch" if condition.data.reshape(-1)[0] else "else_branch")
+    results = node.builder.inline(found, node.name, {})
+    if len(results) != len(node.outputs):
+        raise ModelError(f"If of {len(node.outputs)} outputs with a branch of {len(results)}", where=node.name)
+    for name, inner in zip(node.outputs, results, strict=True):
+        if name:
+            alias(node.builder, name, inner)
+
+
+@translates("Loop")
+def loop(node: Node) -> None:
+    """Turn after turn; what a turn gives beyond its variables is stacked."""
+    body, builder = _body(node, "body"), node.builder
+    carried = list(node.inputs[2:])
+    count = len(carried)
+    if len(body.input) != count + 2 or len(body.output) != len(node.outputs) + 1 or len(node.outputs) < count:
+        raise ModelError(f"Loop of {count} variables with a body of {len(body.input)} inputs", where=node.name)
+    limit, goes_on = _number(node, 0, "a number of turns"), _number(node, 1, "a condition") != 0
+    turns, stacked = 0, [list[Tensor]() for _ in node.outputs[count:]]
+    while goes_on and (limit is None or turns < limit):
+        if turns == MOST_TURNS:
+            raise refusal(node, f"more than {MOST_TURNS} turns")
+        label = f"{node.name}/{turns}"
+        given = dict(zip((value.name for value in body.input[2:]), carried, strict=True))
+        for value, data in zip(body.input, (np.array(turns, np.int64), np.array(True)), strict=False):
+            given[value.name] = f"{label}/{value.name}"
+            builder.bind(given[value.name], builder.constant(given[value.name], data))
+        results = builder.inline(body, label, given)
+        carried = results[1 : count + 1]
+        for parts, name in zip(stacked, results[count + 1 :], strict=True):
+            part = builder.value(name)
+            parts.append(node.reshaped(part, (1, *part.shape)))
+        said = builder.value(results[0]).data
+        if said is None or said.size != 1:
+            raise refusal(node, "a condition computed at run time")
+        goes_on, turns = bool(said.reshape(-1)[0]), turns + 1
+    for name, source in zip(node.outputs, carried, strict=False):
+        if name:
+            alias(builder, name, source)
+    for name, parts in zip(node.outputs[count:], stacked, strict=True):
+        if name and not parts:
+            raise refusal(node, "no turn, but results of its turns")
+        if name:
+            builder.bind(name, parts[0] if len(parts) == 1 else node.step("concat", *parts, axis=0))
+
+
+def alias(builder: Builder, name: str, source: str) -> None:
+    """Another name of a value."""
+    builder.bind(name, builder.value(source))
+    for kind in (builder.codes, builder.half_bytes):
+        if source in kind:
+            kind.add(name)
+
+
+def _body(node: Node, key: str) -> Any:
+    found = node.attrs.get(key)
+    if found is None or not hasattr(found, "node"):
+        raise ModelError(f"{node.kind} without its graph {key}", where=node.name)
+    return found
+
+
+def _number(node: Node, index: int, what: str) -> float | None:
+    if not node.has(index):
+        return None
+    data = node.input(index).data
+    if data is None or data.size != 1:
+        raise refusal(node, f"{what} computed at run time")
+    return float(data.reshape(-1)[0])
+
+
+def refusal(node: Node, what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"Loop with {what}",
+        where=node.name,
+        rule=f"loops are unrolled: at most {MOST_TURNS} turns, as many as constants and shapes say",
+        remedy=EXPORT,
+    )
+
+
+def renamed_nodes(graph: Any, label: str, given: Mapping[str, str]) -> tuple[list[Any], list[Any], list[str]]:
+    """Copies of the nodes and constants of an inner graph under names of their own, and the names of its outputs.
+    `given`: names of its inputs outside; what it does not define itself comes from outside."""
+    names = dict(given)
+    own = [output for node in graph.node for output in node.output if output]
+    for name in [*own, *(proto.name for proto in graph.initializer)]:
+        if name in names:
+            raise ModelError(f"{name!r} is computed twice", where=label, rule="every value has one producer")
+        names[name] = f"{label}/{name}"
+    nodes, constants = [_renamed(node, names, label) for node in graph.node], []
+    for proto in graph.initializer:
+        copy = type(proto)()
+        copy.CopyFrom(proto)
+        copy.name = names[proto.name]
+        constants.append(copy)
+    return nodes, constants, [names.get(value.name, value.name) for value in graph.output]
+
+
+def _renamed(node: Any, names: Mapping[str, str], label: str) -> Any:
+    copy = type(node)()
+    copy.CopyFrom(node)
+    copy.name = f"{label}/{node.name}" if node.name else ""
+    copy.input[:] = [names.get(name, name) for name in node.input]
+    copy.output[:] = [names.get(name, name) if name else "" for name in node.output]
+    for attribute in copy.attribute:
+        for inner in (attribute.g, *attribute.graphs):
+            _rename_reads(inner, names)
+    return copy
+
+
+def _rename_reads(graph: Any, names: Mapping[str, str]) -> None:
+    """What an inner graph of an inner graph takes from outside; what it defines itself hides that."""
+    own = {output for node in graph.node for output in node.output} | {value.name for value in graph.input}
+    outer = {name: new for name, new in names.items() if name not in own | {p.name for p in graph.initializer}}
+    for node in graph.node:
+        node.input[:] = [outer.get(name, name) for name in node.input]
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                _rename_reads(inner, outer)
+    for value in graph.output:
+        value.name = outer.get(value.name, value.name)
