@@ -13,7 +13,7 @@ from atonc.insight.runs import programs, runs
 from atonc.machine.base.reasons import Severity
 from atonc.machine.hw.ec.header import read_header_file
 from atonc.machine.hw.ec.text import assemble, disassemble
-from examples import make_first
+from examples import make_first, make_streaming
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,6 +30,11 @@ def test_the_files_are_what_the_script_writes(tmp_path: Path) -> None:
     subprocess.run(command, check=True, timeout=PATIENCE)
     written = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert written == {path.name: path.read_bytes() for path in FIRST.iterdir()}
+
+
+def test_the_streaming_example_is_what_its_script_makes() -> None:
+    made = make_streaming.files()
+    assert made == {path.name: path.read_bytes() for path in (ROOT / "examples" / "streaming").iterdir()}
 
 
 def test_text_and_program_are_the_same() -> None:

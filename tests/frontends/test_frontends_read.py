@@ -98,7 +98,8 @@ def test_a_cut_in_a_tflite_file() -> None:
 
 
 @pytest.mark.parametrize(("kind", "words"), [
-    ("LSTM", "state"), ("UNIDIRECTIONAL_SEQUENCE_LSTM", "state"), ("Scan", "other graphs"), ("WHILE", "other graphs"), ("MatMulInteger", "run time"),
+    ("LSTM", "state"), ("UNIDIRECTIONAL_SEQUENCE_LSTM", "state"), ("Scan", "other graphs"),
+    ("WHILE", "other graphs"), ("MatMulInteger", "run time"),
     ("CUSTOM 'TFLite_Detection_PostProcess'", "operator of the user"), ("NonMaxSuppression", "not supported"),
 ])  # fmt: skip
 def test_refusals_say_why(kind: str, words: str) -> None:

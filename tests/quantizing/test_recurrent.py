@@ -205,6 +205,26 @@ def test_a_state_that_is_read_in_another_order_stays_whole(tmp_path: Path) -> No
         assert found == (STEADY if apart else {"s": "s_after"})
 
 
+def test_what_hides_products_and_states_is_undone(tmp_path: Path) -> None:
+    """A sum in a Gemm, a sum with zeros, a convolution that cuts frames: the same values, other nodes."""
+    b = Build(0)
+    w = b.constant("basis", b.random.normal(0, 0.1, (6, 1, 32)))
+    y = b.node("Conv", ["x", w], "frames", strides=[16], kernel_shape=[32])
+    b.constants.append(numpy_helper.from_array(np.array([4, 6], np.int64), "flat"))
+    rows = b.node("Reshape", [y, "flat"], "rows")
+    products = [b.node("MatMul", [rows, b.constant(n, b.random.normal(0, 1, (6, 5)))], f"{n}p") for n in ("u", "v")]
+    total = b.node("Add", products, "sum")
+    b.node("Add", [total, b.constant("none", np.zeros((1, 1)))], "z")
+    model = b.model({"x": (1, 1, 80)}, ["z"], opset=17)
+    made = load(save(tmp_path, model))
+    gemms = [node for node in made.graph.node if node.op_type == "Gemm" and len(node.input) > 2]
+    kernel = next(onnx.helper.get_node_attr_value(n, "kernel_shape") for n in made.graph.node if n.op_type == "Conv")
+    assert not gemms and kernel == [2] and [n.op_type for n in made.graph.node].count("Add") == 1
+    feeds = [{"x": np.random.default_rng(k).normal(size=(1, 1, 80)).astype(np.float32)} for k in range(3)]
+    for one, other in zip(outputs(model, feeds), outputs(made, feeds), strict=True):
+        assert np.allclose(one[0], other[0], atol=1e-5)
+
+
 def test_frames_that_judge_are_runs_apart_from_those_that_teach() -> None:
     one = choose_frames([1000], 100)
     assert max(one.learn) < 500 <= min(one.held) and len(one.learn) == 50

@@ -143,7 +143,8 @@ def test_scales_are_bounded_only_where_it_pays(tmp_path: Path, monkeypatch: pyte
     priced = QuantizationPrice(1.0, 1, "", dict.fromkeys(names, 100))
     before = TriedModel(QuantizedCandidate("", 0.0, 1.0, 1), None, Tuning(), work.state,
                         Signal(np.ones((1, 1)), np.ones((1, 1))), {}, priced)  # fmt: skip
-    monkeypatch.setattr(workbench, "price", lambda *_: QuantizationPrice(1.0, 1, "", {names[0]: 90, names[1]: 110, "x": 1}))
+    found = QuantizationPrice(1.0, 1, "", {names[0]: 90, names[1]: 110, "x": 1})
+    monkeypatch.setattr(workbench, "price", lambda *_: found)
     tuning = work._where_it_pays(before, Tuning(spread=2.0))
     assert tuning.layers == {names[0]} and tuning.name == "scales of channels within a factor of 2 in 1 layer"
     free, bounded = work.mended(Tuning(), run.NOTHING), work.mended(tuning, run.NOTHING)

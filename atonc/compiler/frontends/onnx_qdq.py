@@ -142,9 +142,7 @@ def read_onnx(
     return replace(found, notes=(*found.notes, *notes), equalised=told_equalised(model))
 
 
-def _inline(
-    builder: Builder, opsets: dict[str, int], graph: Any, label: str, given: Mapping[str, str]
-) -> list[str]:
+def _inline(builder: Builder, opsets: dict[str, int], graph: Any, label: str, given: Mapping[str, str]) -> list[str]:
     """Reads the nodes of an inner graph as if they stood here; the names of its outputs. `given`: its inputs."""
     _require_text(graph, label)
     builder.inlined = limits.count(builder.inlined + len(graph.node), limits.MAX_OPS, "nodes of inner graphs")

@@ -217,9 +217,7 @@ class Options:
     outputs_allocation: bool = option(
         True, "--no-outputs-allocation", EDGES, "the application supplies the memory of the outputs", takes=RARE
     )
-    epoch_controller: bool = option(
-        True, "--no-epoch-controller", MAPPING, "the CPU starts every epoch", takes=RARE
-    )
+    epoch_controller: bool = option(True, "--no-epoch-controller", MAPPING, "the CPU starts every epoch", takes=RARE)
     relocatable: bool = False  # memories outside the chip have no fixed base (`-r`)
     secure: bool = True  # False: addresses of the chip's memories are those of the non-secure state (`-r no-secure`)
     on_cpu: tuple[str, ...] = ()  # nodes of the model (`--on cpu NODE`)

@@ -322,8 +322,9 @@ class Compilation:
         post: str = "",
         **post_options: Any,
     ) -> list[Path]:
-        """The files of `atonc generate`, all together or none. `post`: the family of a detector, whose boxes are wanted
-        as C too; `post_options`: the others of `PostOptions`."""
+        """The files of `atonc generate`, all together or none. `front_end`: a preset or a file that describes one;
+        `post`: the family of a detector, whose boxes are wanted as C too; `post_options`: the others of `PostOptions`.
+        """
         from atonc.delivery.front_end.fitting import with_front_end
         from atonc.delivery.generate import generating, preflight
         from atonc.delivery.generate.selftest import with_selftest

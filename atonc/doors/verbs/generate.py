@@ -193,14 +193,14 @@ def write(
         from atonc.delivery.generate.selftest import with_selftest
 
         files = with_selftest(view, files)
-    if options.front_end:
-        from atonc.delivery.front_end.fitting import with_front_end
-
-        files = with_front_end(view, files, options.front_end)
     if post is not None:
         from atonc.delivery.generate.post import with_post
 
         files = with_post(view, files, post)
+    if options.front_end:
+        from atonc.delivery.front_end.fitting import with_front_end
+
+        files = with_front_end(view, files, options.front_end)
     if options.relocatable is not None:
         asked = relocating.words(options.relocatable)
         files = {**files, **relocating.image_files(files, view.name, asked, "" if options.st else runtime)}

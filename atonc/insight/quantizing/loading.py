@@ -91,6 +91,35 @@ def drop_zeros(graph: Any) -> None:
             node.CopyFrom(helper.make_node("Identity", [kept], list(node.output), node.name))
 
 
+def fold_frames(graph: Any) -> None:
+    """A convolution that cuts samples of sound into frames (an STFT as a layer) steps far: with as many channels as
+    samples a step it is the same sums, with a kernel of a few places and steps of one."""
+    from onnx import helper, numpy_helper
+
+    sizes = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in (*graph.value_info, *graph.input)}
+    constants = {proto.name: proto for proto in graph.initializer}
+    for node in [node for node in graph.node if node.op_type == "Conv" and node.input[1] in constants]:
+        weights, shape = numpy_helper.to_array(constants[node.input[1]]), sizes.get(node.input[0], [])
+        step = (attribute(node, "strides", None) or [1])[0]
+        plain = not any(attribute(node, "pads", None) or ()) and attribute(node, "dilations", None) in (None, [1])
+        whole = plain and attribute(node, "auto_pad", b"NOTSET") in (b"NOTSET", b"VALID")
+        if len(shape) != 3 or shape[:2] != [1, 1] or step < LEAST_FRAME or not whole:
+            continue
+        if shape[2] % step or weights.shape[2] % step:
+            continue
+        label, count = node.name or node.output[0], weights.shape[2] // step
+        turned = weights.reshape(len(weights), count, step).transpose(0, 2, 1)
+        graph.initializer.append(numpy_helper.from_array(np.array([1, -1, step], np.int64), f"{label}:frames"))
+        moved = [helper.make_node("Reshape", [node.input[0], f"{label}:frames"], [f"{label}:rows"], f"{label}:reshape"),
+                 helper.make_node("Transpose", [f"{label}:rows"], [f"{label}:turned"], f"{label}:transpose",
+                                  perm=[0, 2, 1])]  # fmt: skip
+        place = list(graph.node).index(node)
+        inputs = [f"{label}:turned", *_store(graph, label, folded=turned), *node.input[2:]]
+        node.CopyFrom(helper.make_node("Conv", inputs, list(node.output), node.name, kernel_shape=[count], strides=[1]))
+        for number, one in enumerate(moved):
+            graph.node.insert(place + number, one)
+
+
 def _store(graph: Any, label: str, **values: Array) -> list[str]:
     """Constants of a node that is made; their names."""
     from onnx import numpy_helper
@@ -100,6 +129,7 @@ def _store(graph: Any, label: str, **values: Array) -> list[str]:
     return [f"{label}:{name}" for name in values]
 
 
+LEAST_FRAME = 8  # samples a step, from which on a convolution cuts frames
 WIDTHS_OPSET, WIDTHS_IR = 21, 10  # the first that have INT4 and INT16, and what published files with INT4 have
 OPSET = 17  # per-channel DequantizeLinear came with 13; ORT's optimiser knows all of 17
 QUANTISED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul",
@@ -279,6 +309,7 @@ def tidy(model: Any, name: str) -> Any:
         fold_norms(found.graph)
         split_sums(found.graph)
         drop_zeros(found.graph)
+        fold_frames(found.graph)
         found = shape_inference.infer_shapes(found)
     except AtoncError:
         raise

@@ -41,9 +41,7 @@ def require_board(board: str) -> None:
     memories(Options(board=board))
 
 
-def price(
-    model: Any, board: str = "stm32n6570-dk", states: Mapping[str, str] = NO_STATES
-) -> QuantizationPrice:
+def price(model: Any, board: str = "stm32n6570-dk", states: Mapping[str, str] = NO_STATES) -> QuantizationPrice:
     """Predicted, as `atonc analyze` does; a model that cannot be compiled has a reason instead."""
     try:
         return price_of(compiled_model(model, board, states))

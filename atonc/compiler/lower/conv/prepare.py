@@ -78,11 +78,11 @@ class OnePixel:
     """A window as large as the picture: one pixel with all values as channels."""
 
     def prepare(self, layer: ConvLayer, draft: Context) -> ConvLayer:
-        outputs, *window = layer.weights.shape
-        values = int(np.prod(window))
+        outputs, rows, columns, channels = layer.weights.shape
+        values = rows * columns * channels
 
-        def typical() -> tuple[Codes, ...]:
-            return tuple(codes.reshape(1, 1, values) for codes in layer.typical())
+        def typical() -> tuple[Codes, ...]:  # a copy may leave out what lies behind the window
+            return tuple(codes[:rows, :columns].reshape(1, 1, values) for codes in layer.typical())
 
         weights, area = layer.weights.reshape(outputs, 1, 1, values), Area.whole(1, 1, values, layer.area.element_bytes)
         return replace(layer, area=area, weights=weights, stride=(1, 1), dilation=(1, 1), typical=typical)

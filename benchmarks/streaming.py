@@ -1,0 +1,117 @@
+"""Networks with states: are a thousand frames equal to the chain of the same codes, and what do states cost?
+
+Each file with its states (its own variables; else outputs and inputs whose names match; else outputs behind the first
+and inputs behind the first in their order) by default and with its weights in RAM. Every layer, output and state of
+each frame is compared with the integer functions that the program was mapped to.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.frontends.read import read
+from atonc.compiler.ir import Graph
+from atonc.compiler.request.options import ALL_FREE, Options
+from atonc.compiler.verify.emulation import Emulation
+from atonc.delivery.generate.generating import analyze
+from atonc.insight.explain.ours import network_view
+from atonc.insight.validating.sequences import Chain
+from atonc.insight.validating.validating import synthetic_samples
+from atonc.machine.base.errors import AtoncError
+from benchmarks.shared.declare import WRITE, Report, argument
+from benchmarks.shared.tables import table
+
+GROUP = "truth"
+ARGUMENTS = (
+    argument("files", nargs="+", type=Path, metavar="FILE", help=".tflite or .onnx"),
+    argument("--frames", type=int, default=1000, metavar="N", help="of each sequence"),
+    WRITE,
+)
+SETTINGS = {"default": Options(verify=False), "weights in RAM": Options(verify=False, resident=ALL_FREE)}
+COLUMNS = (
+    "file", "setting", "states", "bytes", "ms a frame", "moves of states, % of the time", "layers on the CPU", "frames",
+    "bytes compared", "different",
+)  # fmt: skip
+MOVES = ("concat", "slice", "split", "identity", "transpose", "requantize")
+
+
+def pairs_of(source: Graph) -> tuple[str, ...]:
+    """What `--state` is given."""
+    if source.states:
+        return ()
+    return tuple(f"{out}={into}" for out, into in zip(source.outputs[1:], source.inputs[1:], strict=True))
+
+
+def compiled(file: Path, options: Options) -> CompileView:
+    source = read(file)
+    for states in ((), ("auto",), pairs_of(source)) if not source.states else ((),):
+        try:
+            view = analyze(file, replace(options, states=states))
+        except AtoncError:
+            if states == pairs_of(source):
+                raise
+            continue
+        if view.compiled.program.states:
+            return view
+    raise AtoncError(f"{file.name} has no states")
+
+
+def moving(view: CompileView) -> int:
+    """Cycles of the layers that only move a state or a value to it."""
+    graph = view.compiled.graph
+    near = {one.input for one in graph.states} | {one.output for one in graph.states}
+    names = set[str]()
+    for _ in graph.ops:  # moves of moves too
+        more = [op for op in graph.ops if op.kind in MOVES and op.name not in names]
+        more = [op for op in more if near & {*op.inputs, *op.outputs}]
+        if not more:
+            break
+        names |= {op.name for op in more}
+        near |= {
+            name
+            for op in more
+            for name in op.outputs
+            if all(one.kind in MOVES for one in graph.consumers.get(name, ()))
+        }
+    listed = zip(graph.ops, network_view(view).layers, strict=True)
+    return sum(layer.cycles for op, layer in listed if op.name in names)
+
+
+def rows(file: Path, frames: int) -> Iterator[tuple[object, ...]]:
+    for name, options in SETTINGS.items():
+        view = compiled(file, options)
+        found = view.compiled
+        chain = Chain(found, Emulation(found.program, found.graph, found.memory.pools), [0])
+        for sample in synthetic_samples(found.source, frames, 1):
+            chain.frame(sample)
+        result = chain.result(0.0)
+        share = 100 * moving(view) / view.cost.cycles
+        cpu = len(found.mapped.on_cpu)
+        print(
+            file.name,
+            name,
+            f"{result.latency_ms:.3f} ms, states {share:.1f} %, {result.different} different",
+            flush=True,
+        )
+        yield (
+            file.name, name, result.states, f"{result.states_bytes:,}", f"{result.latency_ms:.3f}", f"{share:.1f}", cpu,
+            result.frames, f"{result.compared:,}", result.different,
+        )  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> Report:
+    listed, refused = list[tuple[object, ...]](), list[str]()
+    for file in arguments.files:
+        try:
+            listed += rows(file, arguments.frames)
+        except AtoncError as error:
+            refused.append(f"- {file.name}: {str(error).splitlines()[0]}")
+            print(refused[-1], flush=True)
+    lines = ["# Networks with states over long sequences", "", (__doc__ or "").split("\n\n")[1].replace("\n", " "), ""]
+    lines += [*table(COLUMNS, listed), ""]
+    lines += ["Refused:", "", *refused, ""] if refused else []
+    return Report("\n".join(lines), failed=any(row[-1] for row in listed))
