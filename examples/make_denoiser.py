@@ -209,6 +209,7 @@ def write_frames(path: str) -> None:
     """48 sequences of 2 s, drawn as those of the training were: [sequence, frame, 1, 1, bin]."""
     front_end, rng = atonc.front_end(FOLDER / "front_end.toml"), np.random.default_rng([SEED, 1])
     found = [front_end.features(noisy_speech(rng, SECONDS)[0]) for _ in range(48)]
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     np.savez(path, features=np.stack(found)[:, :, None, None])
 
 

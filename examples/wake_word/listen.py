@@ -126,7 +126,7 @@ def main(words: Sequence[str] | None = None) -> int:
     print(f"{len(codes)} frames: {judged(given, ends)}")
     if asked.c:
         different = int((codes_of_c(asked.build, sound, codes.shape[1]) != codes).sum())
-        print(f"{codes.size} codes: C and Python have {different or 'none'} that the other has not")
+        print(f"{codes.size} codes: the C code gives {f'others in {different} places' if different else 'the same'}")
     for title, (section, changed) in WRONG.items() if asked.wrong else ():
         given = scores(session, front_end_of(asked.build, section, changed)(sound))
         print(f"{title:38} {judged(given, ends)}", flush=True)
