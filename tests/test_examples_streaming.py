@@ -52,7 +52,7 @@ def test_the_word_is_heard_and_c_has_the_same_codes(wake_word: Path, capsys: pyt
     assert [line for line in said if line not in page] == []
     assert "4 of 4 words, 0 false alarms" in said[2]
     if compiler:
-        assert said[3] == "11168 codes: the C code gives the same"
+        assert said[3] == "codes of C and of Python: 11168 of 11168 equal"
 
 
 def test_another_front_end_or_a_missing_reset_is_noticed(wake_word: Path) -> None:

@@ -125,8 +125,8 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"heard at         {', '.join(f'{time:.2f}' for time in heard(given))} s")
     print(f"{len(codes)} frames: {judged(given, ends)}")
     if asked.c:
-        different = int((codes_of_c(asked.build, sound, codes.shape[1]) != codes).sum())
-        print(f"{codes.size} codes: the C code gives {f'others in {different} places' if different else 'the same'}")
+        equal = int((codes_of_c(asked.build, sound, codes.shape[1]) == codes).sum())
+        print(f"codes of C and of Python: {equal} of {codes.size} equal")
     for title, (section, changed) in WRONG.items() if asked.wrong else ():
         given = scores(session, front_end_of(asked.build, section, changed)(sound))
         print(f"{title:38} {judged(given, ends)}", flush=True)
