@@ -116,6 +116,7 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
         sizes=narrowed.points if narrowed else (),
         tensors=tensors_of(work.graph, layers, narrowed.alone_db) if narrowed else (),
         widths=widened.points if widened else (),
+        states=tuple(f"{output}={given}" for given, output in samples.carried.states.items()),
     )  # fmt: skip
 
 

@@ -178,10 +178,8 @@ def read_frames(path: Path, graph: FloatGraph, carried: Mapping[str, str], setti
     feeds = {k: feed for k, feed in enumerate(_followed(graph, sequences, carried)) if k in wanted}
     if len(wanted) < len(frames):
         notes.append(f"{len(wanted)} of {len(frames)} frames are used (--samples); states are followed through all")
-    notes.append(
-        f"{count(len(carried), 'state')}: compile it with --state "
-        + ",".join(f"{output}={given}" for given, output in carried.items())
-    )
+    pairs = ",".join(f"{output}={given}" for given, output in carried.items())
+    notes.append(f"{count(len(carried), 'state')}, one scale for both ends: compile it with --state {pairs}")
     ordered = tuple(feeds[k] for k in (*chosen.learn, *chosen.held))
     return Samples(ordered, tuple(notes), len(chosen.learn), Carried(dict(carried), chosen.starts))
 

@@ -325,6 +325,7 @@ class Quantised:
     sizes: tuple[PrecisionPoint, ...] = ()  # the front of flash against error; empty where all weights have 8 bits
     tensors: tuple[TensorPrecision, ...] = ()
     widths: tuple[WidePoint, ...] = ()  # steps of --wide
+    states: tuple[str, ...] = ()  # OUT=IN, both ends with one scale: what the compiler is told
 
     @property
     def chosen(self) -> QuantizedCandidate:

@@ -225,7 +225,8 @@ def _summary(result: Quantised, worst: float, file: str, page: str) -> Iterator[
     if poor:
         yield doc.next_row("other samples, or --wide: see the notes")
     elif not refused:
-        yield doc.next_row(shell("generate", file))
+        states = ("--state", ",".join(result.states)) if result.states else ()
+        yield doc.next_row(shell("generate", file, *states))
 
 
 def as_json(result: Quantised) -> dict[str, Any]:
@@ -238,6 +239,7 @@ def as_json(result: Quantised) -> dict[str, Any]:
         "front": [candidate.as_dict() for candidate in result.front],
         "float_nodes": list(result.float_nodes),
         "notes": list(result.notes),
+        "states": list(result.states),
         "sizes": [point.as_dict() for point in result.sizes],
         "tensors": [tensor.as_dict() for tensor in result.tensors],
         "widths": [point.as_dict() for point in result.widths],
