@@ -29,6 +29,7 @@ OURS = {  # who builds, with what, and what of ours that is
     "benchmarks/cpu_kernels.py": ({"arm-none-eabi-gcc"}, "our kernels"),
     "benchmarks/instructions.py": ({"arm-none-eabi-gcc", "arm-none-eabi-ld"}, "single instructions"),
     "benchmarks/layouts.py": ({"cargo"}, "the crate that generate --layout rust writes"),
+    "benchmarks/post_processing.py": ({"compile_units", "find_toolchain"}, "the C of generate --post"),
     "benchmarks/reloc_models.py": ({"build_loader", "find_toolchain"}, "our loader, images of our networks"),
     "benchmarks/st_reloc_firmware.py": ({"find_toolchain"}, "images of our networks"),
     "benchmarks/wire_clients.py": ({"build_firmware", "compile_runtime"}, "firmware of our networks"),

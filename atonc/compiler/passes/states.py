@@ -63,8 +63,7 @@ def _to_carry(state: CarriedState) -> str:
 def _notes(graph: Graph, states: Sequence[CarriedState]) -> list[str]:
     if not states:
         return list(filter(None, [_suggestion(graph)]))
-    size = sum(one.first.nbytes for one in states)
-    what = f"{count(len(states), 'state')} of {size:,} bytes"
+    what = count(len(states), "state")  # their bytes stand where RAM is counted: real values may be kept as codes
     return [f"the program keeps {what} in RAM from one inference to the next; NAME_reset() gives them first values"]
 
 

@@ -65,7 +65,6 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
         from atonc.delivery.layouts import every as layouts
 
         layout = layouts.find_layout(options.layout)
-    _check_front_end(options, folder)
     if (options.relocatable is not None or (layout is not None and layout.image is not None)) and folder is not None:
         preflight.check_compiler()
     from atonc.compiler.compile.reproduce import MODEL_HASH
@@ -77,7 +76,7 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
     wanted = compiler_options(options, options.verify)
     wanted = wanted if layout is None else layouts.with_layout(wanted, layout)
     dump = Dump(options.dump, options.stop_after)
-    _require_family(model, wanted, options)
+    _check_edges(model, wanted, options, folder)
     try:
         words = getattr(options, "words", ())  # a form has none
         view = analyzed(model, wanted, options.name, dump if options.dump else None, words=words)
@@ -99,8 +98,7 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
         view = generating.write_reports(view, options.output)
     write_pictures(lambda: network_view(view), options)
     document = compile_text.document(view, gates, options.verbose, _advice(view, limits, options))
-    document = document if post is None else _with_post(document, post)
-    document = document if folder is None else _with_front_end(document, view, options)
+    document = _with_edges(document, view, post, options.front_end if folder is not None else "")
     if options.st:
         document = replace(document, sections=options.st.sections(view), summary=())
     return CommandReply(
@@ -112,20 +110,30 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
     )
 
 
-def _check_front_end(options: argparse.Namespace, folder: Path | None) -> None:
-    """Says a mistake in its file before the network is compiled."""
+def _check_edges(model: Path, wanted: Options, options: argparse.Namespace, folder: Path | None) -> None:
+    """A mistake in the file of a front end, and outputs of another family, are told before the long work begins."""
     if options.front_end and folder is not None:
         from atonc.delivery.front_end.pipeline import load
 
         load(options.front_end)
+    if options.post:
+        from atonc.compiler.compile.pipeline import read_model
+        from atonc.delivery.generate.post import require_family
+
+        require_family(read_model(model, wanted), declared_values(PostOptions, options))
 
 
-def _with_front_end(document: Document, view: CompileView, options: argparse.Namespace) -> Document:
-    if not options.front_end:
-        return document
-    from atonc.delivery.front_end import fitting
+def _with_edges(document: Document, view: CompileView, post: PostProcessing | None, front_end: str) -> Document:
+    """With what stands before and behind the network: a front end, boxes of a detector."""
+    if post is not None:
+        from atonc.delivery.texts.post_text import with_post
 
-    return fitting.document_with(fitting.fitted(view, options.front_end), document)
+        document = with_post(document, post)
+    if front_end:
+        from atonc.delivery.front_end import fitting
+
+        document = fitting.document_with(fitting.fitted(view, front_end), document)
+    return document
 
 
 def _advice(view: CompileView, limits: Gates, options: argparse.Namespace) -> TriedOption | None:
@@ -156,21 +164,6 @@ def post_processing(view: CompileView, options: argparse.Namespace) -> PostProce
     from atonc.delivery.generate import post
 
     return post.post_processing(view, wanted)
-
-
-def _require_family(model: Path, wanted: Options, options: argparse.Namespace) -> None:
-    """Outputs of another family are refused before the long work begins."""
-    if options.post:
-        from atonc.compiler.compile.pipeline import read_model
-        from atonc.delivery.generate.post import require_family
-
-        require_family(read_model(model, wanted), declared_values(PostOptions, options))
-
-
-def _with_post(document: Document, post: PostProcessing) -> Document:
-    from atonc.delivery.texts.post_text import with_post
-
-    return with_post(document, post)
 
 
 def write(
