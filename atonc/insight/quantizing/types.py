@@ -84,12 +84,12 @@ class QuantizeOptions:
         (), "--std", DATA, "pixels of images are divided by it, after --mean", metavar="S[,S,S]", parse=numbers
     )
     state: tuple[str, ...] = option(
-        (), "--state", DATA, "OUT=IN: outputs that are inputs of the next frame, or auto, by their names: one scale "
-        "for both ends; the samples are frames in their order", metavar="PAIRS", parse=names,
+        (), "--state", DATA, "OUT=IN, or auto, by names: states of frames in order, one scale for both ends",
+        metavar="PAIRS", parse=names,
     )  # fmt: skip
     fixed_shapes: dict[str, int] = option(
         dict, "--fix-parametric-shapes", MODEL, "sizes of free dimensions, values of inputs of one whole number: "
-        "B=1,T=16 or {'x:2': 48}", metavar="SHAPES", parse=shapes,
+        "B=1,T=16 or {'x:2': 48}", metavar="SHAPES", parse=shapes, takes=RARE,
     )  # fmt: skip
     cut_outputs: tuple[str, ...] = option(
         (), "--cut-output-tensors", MODEL, "the model ends with these tensors: tails such as NMS are left to the "
