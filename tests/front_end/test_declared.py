@@ -102,6 +102,8 @@ def test_floats_and_integers_of_a_sound_are_the_same() -> None:
     for wrong in (made.reshape(2, -1), made.astype(np.int32), np.full(500, np.nan)):
         with pytest.raises(InputError, match="samples of"):
             codes(wrong)
+    with pytest.raises(InputError, match="among floats"):  # numbers of 16 bits as floats
+        codes(made.astype(np.float32))
 
 
 def test_mel_weights_of_a_bank_cover_its_band() -> None:

@@ -213,6 +213,28 @@ def test_a_loop_compiles_and_verifies() -> None:
     assert compiled.report is not None
 
 
+def nested(outer: int, inner: int) -> bytes:
+    """Loops without names in a loop: v = v * 0.5 + 1 in each turn of the inner one."""
+
+    def body(inside: list[Any], number: int) -> Any:
+        k, go, v, more, w = (f"{name}{number}" for name in ("k", "go", "v", "more", "w"))
+        nodes = [*inside, helper.make_node("Identity", [go], [more])]
+        given = [value(k, (), INT64), value(go, (), BOOL), value(v, (1, 3))]
+        return helper.make_graph(nodes, f"b{number}", given, [value(more, (), BOOL), value(w, (1, 3))])
+
+    sums = [helper.make_node("Mul", ["v2", "half"], ["h2"]), helper.make_node("Add", ["h2", "one"], ["w2"])]
+    loop = helper.make_node("Loop", ["n", "", "v1"], ["w1"], body=body(sums, 2))
+    nodes = [helper.make_node("Loop", ["m", "", "x"], ["y"], body=body([loop], 1))]
+    constants = {"m": np.int64(outer), "n": np.int64(inner), "half": np.float32(0.5), "one": np.float32(1)}
+    return model(nodes, [value("x", (1, 3))], ["y"], **constants)
+
+
+def test_loops_in_loops_are_written_out_with_one_bound_for_all(tmp_path: Path) -> None:
+    same_as_onnxruntime(nested(3, 4), tmp_path, x=(1, 3))
+    with pytest.raises(UnsupportedError, match=f"more than {MOST_TURNS} turns"):
+        read_onnx(nested(MOST_TURNS // 2, 3))
+
+
 @pytest.mark.parametrize(
     ("data", "what"), [(looping(None), "more than"), (looping(MOST_TURNS + 1), "more than"), (looping(0), "no turn")]
 )

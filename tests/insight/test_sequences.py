@@ -17,10 +17,10 @@ from atonc.compiler.ops import run_graph
 from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
 from atonc.doors.cli import cli
-from atonc.insight.validating import validating
+from atonc.insight.validating import sequences, validating
 from atonc.insight.validating.judging import checks
 from atonc.insight.validating.references import EXACT, References
-from atonc.insight.validating.sequences import CarriedStates
+from atonc.insight.validating.sequences import CarriedStates, Drift
 from atonc.insight.validating.validate_options import ValidateOptions
 from atonc.machine.base.errors import AtoncError
 from tests.errors_said import unwrapped
@@ -362,3 +362,9 @@ def test_planted_mistakes_on_the_command_line(folder: Path, tmp_path: Path, caps
     ):
         assert cli.main(list(map(str, words))) == 2
         assert said in unwrapped(capsys.readouterr().err), words
+
+
+def test_drift_is_counted_by_frame_of_a_sequence() -> None:
+    """What grows within each of several sequences is not averaged away."""
+    assert sequences._by_frame(np.array([0.0, 1.0, 2.0, 0.0, 3.0]), [0, 3]) == (0.0, 2.0, 2.0)
+    assert Drift("y", "kernels", (0.0, 2.0, 2.0, 4.0)).ends == (0.0, 4.0)

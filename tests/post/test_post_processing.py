@@ -160,3 +160,10 @@ def test_outputs_of_another_family_are_refused() -> None:
 def test_options_are_bounded(wrong: dict[str, object]) -> None:
     with pytest.raises(InputError):
         PostOptions(**wrong)  # type: ignore[arg-type]
+
+
+def test_poses_are_no_classes_and_options_of_boxes_need_them() -> None:
+    with pytest.raises(InputError, match="17 key points"):
+        family([(1, 56, 1344)])
+    with pytest.raises(InputError, match="--post-score without --post"):
+        PostOptions(post_score=0.3)

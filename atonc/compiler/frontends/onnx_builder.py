@@ -44,6 +44,7 @@ class Builder:
         self.held: dict[str, list[str]] = {}  # tensor -> ONNX names
         self.writer: dict[str, int] = {}  # tensor -> index of its operator
         self.read_by: dict[str, list[int]] = {}  # tensor -> indices of operators
+        self.turns = 0  # of all loops, which are written out
         self.half_bytes: set[str] = set()  # constants of 4 bits
         self.codes: set[str] = set()  # ONNX names that mean codes, where others mean the numbers behind them
         self.plain: dict[str, Tensor] = {}  # quantised tensor -> its codes as numbers

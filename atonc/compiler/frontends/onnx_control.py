@@ -54,7 +54,8 @@ def loop(node: Node) -> None:
     limit, goes_on = _number(node, 0, "a number of turns"), _number(node, 1, "a condition") != 0
     turns, stacked = 0, [list[Tensor]() for _ in node.outputs[count:]]
     while goes_on and (limit is None or turns < limit):
-        if turns == MOST_TURNS:
+        builder.turns += 1  # loops inside loops count too
+        if builder.turns > MOST_TURNS:
             raise refusal(node, f"more than {MOST_TURNS} turns")
         label = f"{node.name}/{turns}"
         given = dict(zip((value.name for value in body.input[2:]), carried, strict=True))
@@ -108,7 +109,7 @@ def refusal(node: Node, what: str) -> UnsupportedError:
     return UnsupportedError(
         f"Loop with {what}",
         where=node.name,
-        rule=f"loops are unrolled: at most {MOST_TURNS} turns, as many as constants and shapes say",
+        rule=f"loops are unrolled: at most {MOST_TURNS} turns of all loops, as many as constants and shapes say",
         remedy=EXPORT,
     )
 
@@ -134,7 +135,7 @@ def renamed_nodes(graph: Any, label: str, given: Mapping[str, str]) -> tuple[lis
 def _renamed(node: Any, names: Mapping[str, str], label: str) -> Any:
     copy = type(node)()
     copy.CopyFrom(node)
-    copy.name = f"{label}/{node.name}" if node.name else ""
+    copy.name = f"{label}/{node.name or next(filter(None, node.output), node.op_type)}"
     copy.input[:] = [names.get(name, name) for name in node.input]
     copy.output[:] = [names.get(name, name) if name else "" for name in node.output]
     for attribute in copy.attribute:

@@ -36,7 +36,7 @@ def declare_states(graph: Graph, wanted: Sequence[str]) -> Graph:
         states = tuple(replace(one, kept=False) for one in graph.states)
         return replace(graph, states=states, notes=(*graph.notes, *map(_to_carry, states)))
     pairs = [pair for text in wanted for pair in (_matching(graph) if text == AUTO else [_pair(graph, text)])]
-    if AUTO in wanted and not pairs:
+    if AUTO in wanted and not pairs and not graph.states:
         what = f"no input and output of the model have names that match ({_edges(graph)})"
         raise InputError(what, where="--state auto", rule=_RULE, remedy="name the pairs: --state OUT=IN")
     for state in graph.states:

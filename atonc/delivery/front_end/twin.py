@@ -222,6 +222,9 @@ def _without_normalisation(p: Pipeline) -> Pipeline:
     return replace(p, normalise=type(p.normalise)())
 
 
+_LARGEST_FLOAT = 2.0  # beyond, they are no floats of a recording that clips but numbers of 16 bits
+
+
 def as_samples(given: Any) -> Array:
     """16-bit samples of one channel; floats are 1.0 at 32768 and are rounded, as the microphone's samples were."""
     found = np.asarray(given)
@@ -235,6 +238,12 @@ def as_samples(given: Any) -> Array:
         raise InputError(
             f"samples of type {found.dtype}, or not all of them numbers", where="front end",
             remedy="give int16, or floats from -1 to 1",
+        )  # fmt: skip
+    largest = float(np.abs(found).max(initial=0.0))
+    if largest > _LARGEST_FLOAT:
+        raise InputError(
+            f"a sample of {largest:g} among floats", where="front end", rule="floats are from -1 to 1",
+            remedy="give integers of 16 bits as int16, or divide them by 32768",
         )  # fmt: skip
     return np.clip(np.rint(found.astype(np.float64) * 32768), -32768, 32767).astype(np.int16)
 

@@ -213,6 +213,9 @@ def _given(anchors: Sequence[float], boxes: int, side: Side, where: str) -> tupl
     return tuple(map(tuple, rows.tolist()))
 
 
+POSE_ROWS = 4 + 1 + 17 * 3
+
+
 def family(shapes: Shapes) -> str:
     """The name of the family that such outputs are most likely of."""
     lasts = sorted(shape[-1] for shape in shapes if shape)
@@ -225,6 +228,10 @@ def family(shapes: Shapes) -> str:
     if shapes and all(len(shape) == 4 and max(shape[1], shape[3]) >= 6 for shape in shapes):
         return ST_YOLOX.name if len(shapes) > 1 else YOLOV2.name
     if len(shapes) == 1 and len(shapes[0]) in (2, 3):
+        if POSE_ROWS in shapes[0][-2:]:
+            what = f"{POSE_ROWS} values a box: its corners, a score and 17 key points, as networks for poses have"
+            remedy = "key points are not read; --post yolov8 takes all values behind the corners as classes"
+            raise InputError(what, rule="the family of a detector follows from its outputs", remedy=remedy)
         return YOLOV8.name
     raise InputError(
         f"outputs {list(shapes)} are of no detector that is known",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from atonc.compiler.request.options import OUTPUT, share, whole
-from atonc.machine.base.declare import RARE, Takes, check, option
+from atonc.machine.base.declare import RARE, Takes, check, declared, default_of, option
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
@@ -47,6 +47,11 @@ class PostOptions:
 
     def __post_init__(self) -> None:
         check(self)
+        default = {member.name: default_of(member) for member, _ in declared(PostOptions)}
+        said = [name for name, value in default.items() if getattr(self, name) != value]
+        if said and not self.post:
+            flag = f"--{said[0].replace('_', '-')}"
+            raise InputError(f"{flag} without --post", rule="it is about the boxes of --post", remedy="--post auto")
         if not 0 < self.post_score < 1:
             raise InputError(f"a score above {self.post_score:g}", where="--post-score", rule="0 and 1 are no bounds")
         if not 0 <= self.post_iou <= 1:

@@ -41,10 +41,10 @@ def frames_row(latency_ms: float, states_bytes: int, hop_ms: float, frames: int 
     if not states_bytes:
         return None
     run = f"{count(frames, 'frame')} in order from first states, " if frames else ""
+    late = hop_ms > 0 and latency_ms > hop_ms
     factor = f"; real-time factor {latency_ms / hop_ms:.3g} of {hop_ms:g} ms" if hop_ms else ""
-    late = Mark.ALARM if hop_ms and latency_ms > hop_ms else None
-    text = f"{run}{ms_text(latency_ms)} each predicted{factor}; {count(states_bytes, 'byte')} of states"
-    return SummaryRow("frames", text, late)
+    text = f"{run}{ms_text(latency_ms)} each predicted{factor}{': it does not keep up' if late else ''}"
+    return SummaryRow("frames", text, Mark.ALARM if late else None)
 
 
 def frames_data(latency_ms: float, hop_ms: float) -> dict[str, Any]:

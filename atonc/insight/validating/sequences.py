@@ -34,7 +34,7 @@ class Drift:
 
     output: str
     against: str
-    codes: tuple[float, ...]  # root mean square distance in codes
+    codes: tuple[float, ...]  # root mean square distance in codes by frame of a sequence; of several the mean
 
     @property
     def worst(self) -> int:
@@ -192,10 +192,21 @@ def reference_outputs(
     return found
 
 
+def _by_frame(values: Array, starts: Sequence[int]) -> tuple[float, ...]:
+    """The mean of all sequences, frame by frame; some may be shorter."""
+    parts = np.split(values, starts[1:])
+    longest = max(map(len, parts), default=0)
+    return tuple(float(np.mean([part[k] for part in parts if k < len(part)])) for k in range(longest))
+
+
 def drift_of(
-    graph: Graph, program: Sequence[Sequence[Array]], kernels: Mapping[str, Sequence[Sequence[Array]]], yardstick: str
+    graph: Graph,
+    program: Sequence[Sequence[Array]],
+    kernels: Mapping[str, Sequence[Sequence[Array]]],
+    yardstick: str,
+    starts: Collection[int],
 ) -> list[Drift]:
-    """A row for every output; none where nobody ran all frames."""
+    """A row for every output; none where nobody ran all frames. `starts`: where sequences begin."""
     if yardstick not in kernels:
         return []
     found = []
@@ -204,5 +215,5 @@ def drift_of(
         apart = np.where(np.isfinite(theirs), np.stack(program[k]) - theirs, 0.0).reshape(len(theirs), -1)
         unit = unit_of(graph, name, np.nan_to_num(theirs))
         rms = np.sqrt(np.square(apart).mean(axis=1)) / unit if apart.size else np.zeros(len(theirs))
-        found.append(Drift(name, yardstick, tuple(rms.tolist())))
+        found.append(Drift(name, yardstick, _by_frame(rms, sorted(starts))))
     return found

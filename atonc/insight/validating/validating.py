@@ -201,7 +201,9 @@ def validate(
         tuple(layers),
         tuple(reading),
         accuracy=accuracy,
-        sequence=chain.result(wanted.hop_ms, drift_of(compiled.graph, program, kernels, yardstick)) if chain else None,
+        sequence=chain.result(wanted.hop_ms, drift_of(compiled.graph, program, kernels, yardstick, chain.starts))
+        if chain
+        else None,
         recorded=_recorded(compiled, samples, program, kernels[yardstick] if complete else ()),
     )
 
