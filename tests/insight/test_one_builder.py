@@ -46,6 +46,7 @@ UNKNOWN = {
     },
     ("folder.py", "info_view"): {
         "options",
+        "states",
         "coverage",
         "silicon",
         "measured",

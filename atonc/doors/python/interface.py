@@ -323,7 +323,12 @@ def evaluate(
 
 def front_end(source: str | PathLike[str] | Mapping[str, Any]) -> FrontEnd:
     """A front end from a preset, a file `front_end.toml` or its sections: called with samples it gives the codes that
-    the C code of `generate --front-end` gives (docs/front_ends.md)."""
+    the C code of `generate --front-end` gives (docs/front_ends.md).
+
+    >>> import numpy as np
+    >>> atonc.front_end("nemo").features(np.zeros(16000, np.int16)).shape
+    (99, 80)
+    """
     from atonc.delivery.front_end.twin import front_end as made
 
     return made(source if isinstance(source, str | Mapping) else Path(source))

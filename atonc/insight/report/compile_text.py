@@ -81,7 +81,7 @@ def document(
     else:
         sections = [_short_head(view), *_short_time(view), _short_cpu(view), _short_memory(view), _evidence(view)]
     held = sum(one.size_bytes for one in view.compiled.program.states)
-    frames = parts.frames_row(cost.latency_ms, held, view.options.hop)
+    frames = parts.frames_row(cost.latency_ms, cost.band, held, view.options.hop)
     gate = doc.SummaryRow("gates", f"{count(len(broken), 'gate')} broken", doc.Mark.ALARM)
     summary = (
         doc.predicted_row(cost),

@@ -9,6 +9,7 @@ from atonc.insight.explain.rules import bound_in_short, bound_name
 from atonc.insight.report.document import Chapter, Column, Mark, Marked, SummaryRow, Table, at_most, head
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count, elided, ms_text
+from atonc.machine.cost.band import PredictionBand
 from atonc.machine.cost.energy import SOURCE, EnergyEstimate, amount
 from atonc.machine.cost.network import StepCost
 from atonc.machine.hw.four_bits import ASSUMED, PROBABILITY
@@ -36,14 +37,17 @@ def energy_row(energy: EnergyEstimate) -> SummaryRow | None:
     return SummaryRow("energy", f"{energy}, estimated") if energy.known else None
 
 
-def frames_row(latency_ms: float, states_bytes: int, hop_ms: float, frames: int = 0) -> SummaryRow | None:
+def frames_row(
+    latency_ms: float, band: PredictionBand, states_bytes: int, hop_ms: float, frames: int = 0
+) -> SummaryRow | None:
     """What a frame takes of a network with states, and of the time until the next. `frames`: how many were run."""
     if not states_bytes:
         return None
     run = f"{count(frames, 'frame')} in order from first states, " if frames else ""
     late = hop_ms > 0 and latency_ms > hop_ms
     factor = f"; real-time factor {latency_ms / hop_ms:.3g} of {hop_ms:g} ms" if hop_ms else ""
-    text = f"{run}{ms_text(latency_ms)} each predicted{factor}{': it does not keep up' if late else ''}"
+    time = f"{ms_text(latency_ms)} each predicted ({band.span(latency_ms)})"
+    text = f"{run}{time}{factor}{': it does not keep up' if late else ''}"
     return SummaryRow("frames", text, Mark.ALARM if late else None)
 
 

@@ -82,7 +82,7 @@ def document(view: RunView, verbose: bool = False) -> doc.Document:
     summary = (
         doc.SummaryRow("emulated", f"{count(kinds.total(), 'epoch')} ({listed}) in {result.seconds:.2f} s"),
         doc.predicted_row(cost),
-        parts.frames_row(cost.latency_ms, _states_bytes(view), view.hop_ms, result.frames),
+        parts.frames_row(cost.latency_ms, cost.band, _states_bytes(view), view.hop_ms, result.frames),
         doc.SummaryRow("CPU", f"{ms_text(cost.cpu_ms)} of it"),
         _safety_row(view.violations),
         _compared_row(view.differences),

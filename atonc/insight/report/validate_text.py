@@ -192,7 +192,7 @@ def _summary(found: Validation, min_cosine: float, again: Callable[..., str]) ->
             yield doc.SummaryRow(label, f"{exact} equal to {against}{others}")
     if (one := found.sequence) is not None:
         yield sequence_row(one)
-        yield parts.frames_row(one.latency_ms, one.states_bytes, one.hop_ms, 0)
+        yield parts.frames_row(one.latency_ms, one.band, one.states_bytes, one.hop_ms)
     if (a := found.accuracy) is not None:
         by_program, by_reference = f"{a.program / a.samples:.2%}", f"{a.reference / a.samples:.2%}"
         yield doc.SummaryRow("accuracy", f"{by_program} by label on the emulator, {by_reference} by the reference")

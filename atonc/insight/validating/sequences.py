@@ -24,6 +24,7 @@ from atonc.compiler.verify.verify import Layers
 from atonc.insight.validating.judging import unit_of
 from atonc.insight.validating.references import EXACT, Edges, References, as_program, exact_values
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.cost.band import PredictionBand
 
 FRAMES = 20  # of a made sequence
 
@@ -60,6 +61,7 @@ class SequenceResult:
     first: str  # where the first of them is
     real: int  # frames whose real numbers of the CPU were compared within their limits, and so all behind them
     latency_ms: float  # predicted
+    band: PredictionBand = field(repr=False)  # its error bounds
     hop_ms: float = 0.0  # from frame to frame, where the user says so
     drift: tuple[Drift, ...] = field(default=(), repr=False)
 
@@ -163,6 +165,7 @@ class Chain:
             first=self.first,
             real=self.real,
             latency_ms=self.compiled.cost.latency_ms,
+            band=self.compiled.cost.band,
             hop_ms=hop_ms,
             drift=tuple(drift),
         )
