@@ -42,7 +42,7 @@ UNKNOWN = {
     # of what is not compiled nothing is known but what its file says: two calls of one function
     ("unbuilt.py", "model_view"): {
         *("decisions", "error", "limit", "on", "operators", "accuracy", "coverage", "lower_bound_bytes", "measured"),
-        *("options", "reproduce", "search", "silicon", "verified", "advice"),
+        *("options", "reproduce", "search", "silicon", "verified", "advice", "states"),
     },
     ("folder.py", "info_view"): {
         "options",
