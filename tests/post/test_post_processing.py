@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import atonc
 from atonc.delivery.firmware import building
 from atonc.delivery.generate import post
 from atonc.insight.evaluating import boxes
@@ -167,3 +168,9 @@ def test_poses_are_no_classes_and_options_of_boxes_need_them() -> None:
         family([(1, 56, 1344)])
     with pytest.raises(InputError, match="--post-score without --post"):
         PostOptions(post_score=0.3)
+
+
+def test_python_refuses_what_the_command_line_refuses(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--post-score without --post"):
+        atonc.compile(Path(__file__).parents[2] / "examples/digits/digits.tflite").save(tmp_path / "build", post_score=0.3)
+    assert not (tmp_path / "build").exists()

@@ -357,7 +357,7 @@ class Compilation:
         from atonc.insight.evaluating.options import PostOptions
         from atonc.machine.base.declare import arguments
 
-        return post_processing(self.view, arguments(PostOptions, {"post": family or "auto", **options}))
+        return post_processing(self.view, arguments(PostOptions, {"post": family, **options}))
 
     def report(self, path: str | PathLike[str]) -> Path:
         """Writes the report: a page (.html) or plain text (.txt)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from atonc.machine.base.disk import missing
@@ -402,42 +402,39 @@ def _encrypted(reader: FunctionReader, suffix: str) -> bool:
 
 def _residents(reader: FunctionReader, suffix: str) -> tuple[Resident, ...]:
     """The list of copies that the file makes at initialisation; networks of ST's tool have none."""
-    name = f"{RESIDENT_LIST}{suffix}"
+    where, found = f"{reader.unit.path}, {RESIDENT_LIST}{suffix}", []
+    for row, size in _own_list(reader, f"{RESIDENT_LIST}{suffix}", "resident weights", "copy"):
+        m = Members(row, where)
+        bits = m["bits"] if "bits" in row else 8
+        if bits not in (4, 8):
+            raise InputError(f"resident weights of {bits} bits", where=where, rule="values have 4 or 8 bits")
+        found.append(Resident(m["from"], m["to"], size, bits))
+    return tuple(found)
+
+
+def _own_list(reader: FunctionReader, name: str, what: str, kind: str) -> Iterator[tuple[dict[str, CValue], int]]:
+    """Lines of a list that our networks have, and how many bytes each is about; the last one, of none, ends it."""
     rows = reader.returned(name) if name in reader.unit.functions else []
     where = f"{reader.unit.path}, {name}"
     if not isinstance(rows, list) or len(rows) > MAX_BLOCKS:
-        raise InputError("the list of resident weights is not an array", where=where)
-    found = []
+        raise InputError(f"the list of {what} is not an array", where=where)
     for row in rows:
         if not isinstance(row, dict) or not 0 <= (size := Members(row, where)["bytes"]) <= MAX_USER_BYTES:
-            raise InputError("a line of the resident weights is not a copy", where=where)
+            raise InputError(f"a line of the {what} is not a {kind}", where=where)
         if size:
-            m = Members(row, where)
-            bits = m["bits"] if "bits" in row else 8
-            if bits not in (4, 8):
-                raise InputError(f"resident weights of {bits} bits", where=where, rule="values have 4 or 8 bits")
-            found.append(Resident(m["from"], m["to"], size, bits))
-    return tuple(found)
+            yield row, size
 
 
 def _states(reader: FunctionReader, suffix: str) -> tuple[KeptState, ...]:
     """What the network keeps from one inference to the next; networks of ST's tool do not say it."""
-    name = f"{STATE_LIST}{suffix}"
-    rows = reader.returned(name) if name in reader.unit.functions else []
-    where = f"{reader.unit.path}, {name}"
-    if not isinstance(rows, list) or len(rows) > MAX_BLOCKS:
-        raise InputError("the list of states is not an array", where=where)
-    found = []
-    for row in rows:
-        if not isinstance(row, dict) or not 0 <= (size := Members(row, where)["bytes"]) <= MAX_USER_BYTES:
-            raise InputError("a line of the states is not a memory", where=where)
-        if size:
-            first = row.get("first")
-            listed = first if isinstance(first, list) else [Members(row, where)["fill"]] * size
-            values = [one for one in listed if isinstance(one, int) and 0 <= one < 256]
-            if not len(values) == len(listed) == size:
-                raise InputError("the first value of a state has another size", where=where)
-            found.append(KeptState(Members(row, where)["to"], bytes(values)))
+    where, found = f"{reader.unit.path}, {STATE_LIST}{suffix}", []
+    for row, size in _own_list(reader, f"{STATE_LIST}{suffix}", "states", "memory"):
+        first = row.get("first")
+        listed = first if isinstance(first, list) else [Members(row, where)["fill"]] * size
+        values = [one for one in listed if isinstance(one, int) and 0 <= one < 256]
+        if not len(values) == len(listed) == size:
+            raise InputError("the first value of a state has another size", where=where)
+        found.append(KeptState(Members(row, where)["to"], bytes(values)))
     return tuple(found)
 
 
