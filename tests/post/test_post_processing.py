@@ -171,6 +171,7 @@ def test_poses_are_no_classes_and_options_of_boxes_need_them() -> None:
 
 
 def test_python_refuses_what_the_command_line_refuses(tmp_path: Path) -> None:
+    digits = atonc.compile(Path(__file__).parents[2] / "examples/digits/digits.tflite")
     with pytest.raises(InputError, match="--post-score without --post"):
-        atonc.compile(Path(__file__).parents[2] / "examples/digits/digits.tflite").save(tmp_path / "build", post_score=0.3)
+        digits.save(tmp_path / "build", post_score=0.3)
     assert not (tmp_path / "build").exists()
