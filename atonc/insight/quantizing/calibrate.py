@@ -50,6 +50,10 @@ def some_values(value: Array, random: np.random.Generator) -> Array:
         if places.shape[1] > count:
             places = places[:, random.integers(0, places.shape[1], count)]
         return places.T.astype(np.float32)
+    if value.ndim == 3 and value.shape[0] == 1:  # rows of tokens
+        count = max(PLACES_AT_LEAST, VALUES_A_SAMPLE // max(1, value.shape[2]))
+        few = value[0] if value.shape[1] <= count else value[0, random.integers(0, value.shape[1], count)]
+        return few.astype(np.float32)
     if value.ndim == 2 and value.shape[0] == 1:
         return value.astype(np.float32)
     flat = value.reshape(-1, 1)
