@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("onnxruntime")
 
+import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from atonc.compiler.ir import Array
@@ -194,3 +195,17 @@ def test_a_quantised_transformer_is_compiled_without_float_operators(tmp_path: P
     assert made.chosen.snr_db > 25 and made.float_nodes == ()
     compiled = compiled_model(made.model, "stm32n6570-dk")
     assert not [reason.node for reason in compiled.mapped.reasons if reason.rule.id == "CPU-FLOAT"]
+
+
+def test_sixteen_bits_go_through_norms(tmp_path: Path) -> None:
+    """What is added up over the layers keeps its 16 bits into a norm and out of it."""
+    data = tmp_path / "samples.npz"
+    np.savez(data, x=np.stack([feed["x"] for feed in feeds(16)]))
+    model = save(tmp_path, transformer("rms"))
+    plain = quantize(model, data, QuantizeOptions(objective="accuracy"))
+    wide = quantize(model, data, QuantizeOptions(objective="accuracy", wide=f"{plain.chosen.snr_db + 3:.1f}"))
+    assert wide.widths[-1].worst_db >= plain.chosen.snr_db + 2.9
+    stored = FloatGraph(onnx.ModelProto.FromString(wide.model))
+    fed = [stored.producer[node.input[0]] for node in stored.nodes if node.op_type == RMS]
+    assert any(stored.constants[node.input[2]].dtype == np.int16 for node in fed)
+    assert compiled_model(wide.model, "stm32n6570-dk").cost.latency_ms > 0

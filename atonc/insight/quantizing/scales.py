@@ -327,6 +327,7 @@ def grouped(names: Sequence[str], pairs: Iterable[tuple[str, str]]) -> list[list
 SIXTEEN = 32767  # codes of either sign; the zero point is 0, as the NPU wants it
 # A step of 8 bits is so many of 16: codes less any zero point (255 at most) fit, so a tensor of 8 bits widens exactly.
 FINER = 128
+NORMS = ("LayerNormalization", "RMSNormalization")
 SUMMED, AVERAGED = ("Add", "Sub", "Mul"), ("GlobalAveragePool", "AveragePool", "ReduceMean")
 LEAKY_SLOPE = 0.01  # of ONNX, where none is said
 
@@ -407,7 +408,7 @@ def _sides(graph: FloatGraph, plan: ScalePlan, coded: Collection[str], node: Any
     """The tensors with codes around a node that has a form for 16 bits; none where it has not."""
     live, written = graph.activations(node), _written(graph, coded, node)
     weighted, summed = node.op_type in WEIGHTED and graph.weights_of(node), node.op_type in SUMMED and len(live) == 2
-    fits = weighted or summed or node.op_type in AVERAGED or _is_leaky(graph, node)
+    fits = weighted or summed or node.op_type in (*AVERAGED, *NORMS) or _is_leaky(graph, node)
     if not fits or node.name in plan.float_nodes or not written or not live or not all(name in coded for name in live):
         return ()
     return (*live, written)
