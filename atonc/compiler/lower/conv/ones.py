@@ -64,7 +64,7 @@ def pictures(values: int) -> Iterator[tuple[int, int, int]]:
             starts = (0, values - rest)
             yield from ((a, h, n // h) for a, h, n in zip(starts, heights, sizes, strict=False))
             return
-    raise Refusal(BROADCAST, f"{values} values for all channels", "a picture of them", "use the CPU")
+    raise Refusal(BROADCAST, f"{values} values for all channels", "a rectangle of them", "use the CPU")
 
 
 def _of_middles(
