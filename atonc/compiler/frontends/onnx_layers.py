@@ -462,7 +462,7 @@ def einsum(node: Node) -> Tensor:
 
 
 def _letters(node: Node) -> tuple[list[str], str]:
-    """Of every input and of the result; those that stand for `...` are capitals of their own."""
+    """Names the axes of every input and of the result; those behind `...` are Greek."""
     inputs, arrow, target = "".join(node.text("equation", "").split()).partition("->")
     names = inputs.split(",")
     if len(names) != len(node.inputs):
