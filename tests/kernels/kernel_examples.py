@@ -40,6 +40,7 @@ def examples() -> list[tuple[Graph, Op]]:
         one_op("conv", [x, weights], [y], groups=1, rounded="twice", **picture),
         one_op("transpose_conv", [x, weights], [y], **picture),
         one_op("matmul", [x, f("b", (4, 4), **Q)], [y]),
+        one_op("pack_kernels", [x], [f("z", (8, 48), **Q)], kernels=3, channels=5, units=((0, 4), (0, 4, 0, 7)), turned=True),
         one_op("max_pool", [x], [y], window=(3, 3), **picture),
         one_op("average_pool", [x], [y], window=(3, 3), rounded="as codes", **picture),
         one_op("mean", [x], [f("y", (2, 4), **Q)], axes=(1, 2)),

@@ -25,7 +25,7 @@ from atonc.compiler.ops.shapes import graph_macs
 from atonc.compiler.place.explain import PlacementError
 from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.request.options import Options
-from atonc.compiler.schedule.passes import ON_REQUEST, PREFETCH, TABLES
+from atonc.compiler.schedule.passes import ENGINE_KERNELS, ON_REQUEST, PREFETCH, TABLES
 from atonc.compiler.select import rules as mapping
 from atonc.compiler.select.form import RefusedForm
 from atonc.insight.explain import rules
@@ -212,7 +212,7 @@ def _passes(subject: Subject) -> Iterator[Changes]:
     useless = {
         PREFETCH: used.weights_bytes + used.activations_bytes <= _on_chip_bytes(made),  # then --resident takes all
         TABLES: not any("ACTIV" in unit for step in made.program.steps if step.epoch for unit in step.epoch.units),
-        "attention": not subject.lacks(mapping.PRODUCT_UNPROVEN),
+        ENGINE_KERNELS: not subject.lacks(mapping.BY_NATURE["pack_kernels"]),
     }
     yield from ({"schedule_with": (*asked, name)} for name in ON_REQUEST if name not in asked and not useless.get(name))
 

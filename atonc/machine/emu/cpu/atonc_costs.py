@@ -37,6 +37,7 @@ VALUE_READ, VALUE_WRITTEN = 14, 60  # any other format: a number from memory, a 
 PAIR = 2 * VALUE_READ + VALUE_WRITTEN + 20
 MAC_VECTOR, MAC_8, MAC_16, MAC_FLOAT = 1, 7, 8, 14
 PRODUCT_MAC, PRODUCT_RESULT, PRODUCT_BYTE = 0.6, 35, 6  # of two tensors of bytes: also each byte of b once
+BYTE_PACKED, BYTE_PACKED_ALONE, UNIT_PACKED = 2, 8, 60  # kernels of products: of eight that lie together, of fewer
 PRODUCT_DEPTH = 512  # the longest sum that is made of vectors
 RUN = 30  # the taps of one row of a window
 POSITION_COMPARED, BYTE_COMPARED, ROW_COMPARED = 16, 0.65, 76  # bytes side by side: with a loop of their own
@@ -171,6 +172,19 @@ def _matmul(read: Reader) -> CallPrice:
         cycles = results * (PRODUCT_RESULT + depth * PRODUCT_MAC) + batches * columns * depth * PRODUCT_BYTE
         basis = f"{PRODUCT_MAC} per multiply-add, {PRODUCT_RESULT} per result, {PRODUCT_BYTE} per byte of b"
     return CallPrice(cycles, basis, taken, results * read.item(1))
+
+
+def _pack_kernels(read: Reader) -> CallPrice:
+    matrices, columns, depth, _, kernels, channels, units = (read.size(k) for k in range(2, 9))
+    sizes = [min(kernels, columns - first) for first in range(0, columns, max(1, kernels))]
+    alone = sum(size % VECTOR_RUN for size in sizes) * channels * units
+    together = columns * channels * units - alone
+    cycles = together * BYTE_PACKED + alone * BYTE_PACKED_ALONE + len(sizes) * units * UNIT_PACKED
+    basis = f"{BYTE_PACKED} per byte of eight kernels, {BYTE_PACKED_ALONE} of fewer"
+    whole, rest = divmod(columns, max(1, kernels))
+    units_bytes = [-(-size * channels // 3) * 3 * units for size in (kernels, rest)]
+    written = -(-whole * units_bytes[0] // 16) * 16 + -(-units_bytes[1] // 16) * 16
+    return CallPrice(matrices * cycles, basis, matrices * columns * depth, matrices * written)
 
 
 def _convert(read: Reader) -> CallPrice:
@@ -355,6 +369,7 @@ WORK: dict[str, Work] = {
     "atonc_conv": _conv,
     "atonc_transpose_conv": _conv,
     "atonc_matmul": _matmul,
+    "atonc_pack_kernels": _pack_kernels,
     "atonc_max_pool": _pool,
     "atonc_average_pool": _pool,
     "atonc_reduce": _reduce,
