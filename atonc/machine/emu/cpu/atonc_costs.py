@@ -37,7 +37,7 @@ VALUE_READ, VALUE_WRITTEN = 14, 60  # any other format: a number from memory, a 
 PAIR = 2 * VALUE_READ + VALUE_WRITTEN + 20
 MAC_VECTOR, MAC_8, MAC_16, MAC_FLOAT = 1, 7, 8, 14
 PRODUCT_MAC, PRODUCT_RESULT, PRODUCT_BYTE = 0.6, 35, 6  # of two tensors of bytes: also each byte of b once
-BYTE_PACKED, BYTE_PACKED_ALONE, UNIT_PACKED = 2, 8, 60  # kernels of products: of eight that lie together, of fewer
+BYTE_PACKED, CHANNEL_PACKED, BYTE_FILLED, GROUP_PACKED = 2, 10, 0.5, 60  # kernels of products, eight in a group
 PRODUCT_DEPTH = 512  # the longest sum that is made of vectors
 RUN = 30  # the taps of one row of a window
 POSITION_COMPARED, BYTE_COMPARED, ROW_COMPARED = 16, 0.65, 76  # bytes side by side: with a loop of their own
@@ -175,15 +175,16 @@ def _matmul(read: Reader) -> CallPrice:
 
 
 def _pack_kernels(read: Reader) -> CallPrice:
-    matrices, columns, depth, _, kernels, channels, units = (read.size(k) for k in range(2, 9))
-    sizes = [min(kernels, columns - first) for first in range(0, columns, max(1, kernels))]
-    alone = sum(size % VECTOR_RUN for size in sizes) * channels * units
-    together = columns * channels * units - alone
-    cycles = together * BYTE_PACKED + alone * BYTE_PACKED_ALONE + len(sizes) * units * UNIT_PACKED
-    basis = f"{BYTE_PACKED} per byte of eight kernels, {BYTE_PACKED_ALONE} of fewer"
-    whole, rest = divmod(columns, max(1, kernels))
-    units_bytes = [-(-size * channels // 3) * 3 * units for size in (kernels, rest)]
-    written = -(-whole * units_bytes[0] // 16) * 16 + -(-units_bytes[1] // 16) * 16
+    matrices, columns, depth, turned, kernels, channels, units = (read.size(k) for k in range(2, 9))
+    sets = [min(kernels, columns - first) for first in range(0, columns, max(1, kernels))]
+    groups = sum(-(-size // 8) for size in sets)
+    each = columns * BYTE_PACKED if turned else groups * CHANNEL_PACKED
+    rows = read._rows(8, 9, 4)
+    cycles = sum(count * (each if mask else columns * BYTE_FILLED) for _, count, mask, _ in rows)
+    cycles += groups * units * GROUP_PACKED
+    sizes = (len(sets) - (sets[-1:] != [kernels])) * kernels, columns % max(1, kernels)
+    written = sum(-(-(-(-size * channels // 3) * 3 * units) // 16) * 16 for size in sizes)
+    basis = f"{BYTE_PACKED} per byte, or {CHANNEL_PACKED} per channel of eight kernels that lie side by side"
     return CallPrice(matrices * cycles, basis, matrices * columns * depth, matrices * written)
 
 

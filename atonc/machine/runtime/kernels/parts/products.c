@@ -176,26 +176,29 @@ void atonc_matmul(void *out, const atonc_format *out_format, const void *a, cons
 
 
 #ifdef ATONC_VECTORS
-/* Channels of eight kernels that lie side by side in the matrix, or one behind the other. */
-static int pack_eight(int8_t *to, const int8_t *from, ptrdiff_t across, ptrdiff_t along, const int32_t *unit)
+/* Channels of up to eight kernels that lie side by side in the matrix, or one behind the other. */
+static int pack_some(int8_t *to, const int8_t *from, ptrdiff_t across, ptrdiff_t along, int32_t some,
+                     const int32_t *unit)
 {
   int32_t count = unit[1];
   if (across == 1) {
-    for (int32_t c = 0; c < count; c++) {
-      uint16x8_t codes = vldrbq_u16((const uint8_t *)from + c * along);
-      codes = veorq_u16(vandq_u16(codes, vdupq_n_u16((uint16_t)unit[2])), vdupq_n_u16((uint16_t)unit[3]));
-      vstrbq_u16((uint8_t *)to + 8 * c, codes);
+    mve_pred16_t lanes = vctp16q((uint32_t)some);
+    uint16x8_t mask = vdupq_n_u16((uint16_t)unit[2]), turned = vdupq_n_u16((uint16_t)unit[3]);
+    for (int32_t c = 0; c < count; c++, from += along, to += some) {
+      uint16x8_t codes = vldrbq_z_u16((const uint8_t *)from, lanes);
+      vstrbq_p_u16((uint8_t *)to, veorq_u16(vandq_u16(codes, mask), turned), lanes);
     }
     return 1;
   }
   if (along != 1) return 0;
-  uint8x16_t places = vmulq_n_u8(vidupq_n_u8(0, 1), 8);
-  for (int32_t k = 0; k < 8; k++) {
+  uint8x16_t places = vmulq_n_u8(vidupq_n_u8(0, 1), (uint8_t)some);
+  uint8x16_t mask = vdupq_n_u8((uint8_t)unit[2]), turned = vdupq_n_u8((uint8_t)unit[3]);
+  for (int32_t k = 0; k < some; k++) {
     for (int32_t c = 0; c < count; c += 16) {
       mve_pred16_t lanes = vctp8q((uint32_t)(count - c));
       uint8x16_t codes = vldrbq_z_u8((const uint8_t *)from + k * across + c, lanes);
-      codes = veorq_u8(vandq_u8(codes, vdupq_n_u8((uint8_t)unit[2])), vdupq_n_u8((uint8_t)unit[3]));
-      vstrbq_scatter_offset_p_u8((uint8_t *)to + 8 * c + k, places, codes, lanes);
+      codes = veorq_u8(vandq_u8(codes, mask), turned);
+      vstrbq_scatter_offset_p_u8((uint8_t *)to + some * c + k, places, codes, lanes);
     }
   }
   return 1;
@@ -207,18 +210,23 @@ static int8_t *pack_unit(int8_t *to, const int8_t *from, ptrdiff_t across, ptrdi
                          int32_t channels, const int32_t *unit)
 {
   int8_t *end = to + ((size_t)kernels * (size_t)channels + 2) / 3 * 3;
+  uint8_t value = (uint8_t)unit[3], zero = 0;
   from += unit[0] * along;
   for (int32_t k = 0; k < kernels; k += 8, from += 8 * across) {
     int32_t some = kernels - k < 8 ? kernels - k : 8, done = 0;
+    if (unit[2] == 0) {
+      atonc_fill(to, &value, 1, (uint32_t)(some * unit[1]));
+      done = unit[1];
+    }
 #ifdef ATONC_VECTORS
-    if (some == 8 && pack_eight(to, from, across, along, unit)) done = unit[1];
+    if (!done && pack_some(to, from, across, along, some, unit)) done = unit[1];
 #endif
-    for (int32_t c = done; c < channels; c++) {
+    for (int32_t c = done; c < unit[1]; c++) {
       for (int32_t j = 0; j < some; j++) {
-        int32_t code = c < unit[1] ? (from[j * across + c * along] & unit[2]) ^ unit[3] : 0;
-        to[c * some + j] = (int8_t)code;
+        to[c * some + j] = (int8_t)((from[j * across + c * along] & unit[2]) ^ unit[3]);
       }
     }
+    atonc_fill(to + unit[1] * some, &zero, 1, (uint32_t)((channels - unit[1]) * some));
     to += channels * some;
   }
   while (to < end) *to++ = 0;
