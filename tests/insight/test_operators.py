@@ -25,7 +25,7 @@ from atonc.insight.explain.operators import composed, kind_named, operator_table
         ("RESIZE_BILINEAR", "resize_linear"),
         ("HardSwish", "hard_swish"),
         ("ConvTranspose", "transpose_conv"),
-        ("LayerNormalization", ""),
+        ("LayerNormalization", "layer_norm"),
     ],
 )
 def test_names_of_the_formats(name: str, kind: str) -> None:
@@ -43,5 +43,5 @@ def test_most_operators_that_are_read_have_an_answer(capsys: pytest.CaptureFixtu
         assert len(silent) < 0.05 * len(names), silent
     assert main(["ops", "Gemm"]) == 0
     assert "dense: NPU" in capsys.readouterr().out
-    assert main(["ops", "LayerNormalization"]) == 0
+    assert main(["ops", "GroupNormalization"]) == 0
     assert "several operators" in capsys.readouterr().out

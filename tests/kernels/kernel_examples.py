@@ -48,6 +48,8 @@ def examples() -> list[tuple[Graph, Op]]:
         one_op("softmax", [x], [y], axis=3),
         one_op("softmax", [f("x", (2, 4))], [f("y", (2, 4))], axis=1),
         one_op("l2_norm", [x], [y]),
+        one_op("rms_norm", [x], [y], axis=3, epsilon=1e-5),
+        one_op("layer_norm", [x, numbers, numbers], [y], axis=3, epsilon=1e-5),
         one_op("resize_linear", [x], [f("y", (2, 8, 8, 4), **Q)], coordinates="half_pixel"),
         lstm(),
     ]

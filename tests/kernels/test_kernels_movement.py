@@ -304,6 +304,19 @@ def test_l2_norm(a: str, b: str, seed: int) -> None:
     same_three_ways(graph, op, values_of(graph, seed))
 
 
+@quick
+@given(NUMBERS, NUMBERS, st.sampled_from(["layer_norm", "rms_norm"]), st.integers(0, 3), st.integers(0, 99))
+def test_norms(a: str, b: str, kind: str, given_factors: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = tensor("x", (3, 9), a, *(() if a.startswith("float") else (0.1, 2)))
+    gain = tensor("g", (9,), "int8", 0.02, 3, data=rng.integers(-128, 128, 9).astype(np.int8))
+    offset = tensor("o", (9,), "float32")
+    factors = [[], [gain], [gain, offset], [gain, gain]][given_factors]
+    y = tensor("y", (3, 9), b, *(() if b.startswith("float") else (1 / 32, 0)))
+    graph, op = one_op(kind, [x, *factors], [y], axis=1, epsilon=1e-5)
+    same_three_ways(graph, op, values_of(graph, seed))
+
+
 def test_constants_that_passes_left_in_double_precision() -> None:
     exact = tensor("c", (2, 2), "float32", data=np.array([[0.1, 0.2], [0.3, 0.4]]))
     x = tensor("x", (2, 2), "float32")

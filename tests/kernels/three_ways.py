@@ -117,7 +117,7 @@ def _c_argument(value: Argument, memories: Memories, data: Array, kept: list[Any
         return ctypes.byref(struct)
     if isinstance(value, float):
         return ctypes.c_double(value)
-    return ctypes.c_int32(value) if value < 1 << 31 else ctypes.c_uint32(value)
+    return ctypes.c_int64(value)  # wide, so that 0 is a null pointer on the stack too
 
 
 def _c_member(value: int | float | ConstantTable, memories: Memories, data: Array, kept: list[Any]) -> Any:

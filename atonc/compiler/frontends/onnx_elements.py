@@ -3,6 +3,7 @@ table again where they are on codes (passes/make_tables.py)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -351,33 +352,64 @@ def _inverse_length(node: Node, x: Tensor, axes: tuple[int, ...], epsilon: float
     return node.step("rsqrt", node.step("add", mean, number(node, epsilon, mean)))
 
 
-@translates("LayerNormalization")
+def _normed(node: Node, x: Tensor, axis: int, gain: Tensor | None, offset: Tensor | None) -> Tensor:
+    """`layer_norm`, or `rms_norm` by the node's name, over the axes from `axis` on, taken as one."""
+    inner = x.shape[axis:]
+    flat = x if len(inner) == 1 else node.step("reshape", x, shape=(*x.shape[:axis], prod(inner)))
+    parts = [t if t is None or len(t.shape) == 1 == len(inner) or t.elements != prod(inner)
+             else node.step("reshape", t, shape=(prod(inner),)) for t in (gain, offset)]  # fmt: skip
+    fits = all(t is None or t.shape == flat.shape[-1:] for t in parts)
+    kind = "rms_norm" if node.kind in RMS else "layer_norm"
+    own = parts if fits else ()  # others are broadcast
+    made = node.step(kind, flat, *own, axis=axis, epsilon=node.number("epsilon", 1e-5))
+    made = node.reshaped(made, x.shape)
+    return made if fits else _scaled(node, made, gain, offset)
+
+
+RMS = ("RMSNormalization", "SimplifiedLayerNormalization", "com.microsoft.SimplifiedLayerNormalization",
+       "com.microsoft.SkipSimplifiedLayerNormalization")  # fmt: skip
+
+
+@translates("LayerNormalization", "com.microsoft.LayerNormalization", *RMS[:3])
 def layer_norm(node: Node) -> None:
     x = node.input(0)
-    axes = tuple(range(node.axis(node.integer("axis", -1), len(x.shape)), len(x.shape)))
-    mean, centred = _centred(node, x, axes)
-    inverse = _inverse_length(node, centred, axes, node.number("epsilon", 1e-5))
-    made = _scaled(node, node.step("mul", centred, inverse), node.optional(1), node.optional(2))
-    for name, tensor in zip(node.outputs, (made, mean, inverse), strict=False):
-        if name:
-            node.bind(name, tensor)
+    axis = node.axis(node.integer("axis", -1), len(x.shape))
+    _bind_norm(node, x, axis, node.optional(1), node.optional(2), node.outputs)
 
 
-@translates("RMSNormalization")
-def rms_norm(node: Node) -> Tensor:
-    x = node.input(0)
-    axes = tuple(range(node.axis(node.integer("axis", -1), len(x.shape)), len(x.shape)))
-    inverse = _inverse_length(node, x, axes, node.number("epsilon", 1e-5))
-    return _scaled(node, node.step("mul", x, inverse), node.optional(1), None)
+@translates("com.microsoft.SkipLayerNormalization", RMS[3])
+def skip_layer_norm(node: Node) -> None:
+    """Of the sum of two tensors and a bias; the sum is an output too."""
+    x = node.step("add", node.input(0), node.input(1))
+    rms = node.kind in RMS
+    bias, offset = node.optional(3 if rms else 4), None if rms else node.optional(3)
+    x = x if bias is None else node.step("add", x, bias)
+    _bind_norm(node, x, len(x.shape) - 1, node.optional(2), offset, node.outputs[:3])
+    if len(node.outputs) > 3 and node.outputs[3]:
+        node.bind(node.outputs[3], x)
+
+
+def _bind_norm(
+    node: Node, x: Tensor, axis: int, gain: Tensor | None, offset: Tensor | None, outputs: Sequence[str]
+) -> None:
+    node.bind(outputs[0], _normed(node, x, axis, gain, offset))
+    rest = outputs[1:] if node.kind not in RMS or len(outputs) > 2 else ("", *outputs[1:])
+    if any(rest):  # what training reads: the mean and the factor
+        axes = tuple(range(axis, len(x.shape)))
+        mean, centred = _centred(node, x, axes)
+        source = x if node.kind in RMS else centred
+        inverse = _inverse_length(node, source, axes, node.number("epsilon", 1e-5))
+        for name, tensor in zip(rest, (mean, inverse), strict=False):
+            if name:
+                node.bind(name, tensor)
 
 
 @translates("InstanceNormalization")
 def instance_norm(node: Node) -> Tensor:
     x = node.input(0)
-    axes = tuple(range(2, len(x.shape)))
-    shape = (x.shape[1], *(1 for _ in axes))
-    _, centred = _centred(node, x, axes)
-    made = node.step("mul", centred, _inverse_length(node, centred, axes, node.number("epsilon", 1e-5)))
+    shape = (x.shape[1], *(1 for _ in x.shape[2:]))
+    flat = node.reshaped(x, (*x.shape[:2], prod(x.shape[2:])))
+    made = node.reshaped(node.step("layer_norm", flat, axis=2, epsilon=node.number("epsilon", 1e-5)), x.shape)
     return _scaled(node, made, *(node.reshaped(node.input(k), shape) for k in (1, 2)))
 
 
@@ -388,8 +420,8 @@ def group_norm(node: Node) -> Tensor:
     if len(x.shape) < 3 or groups < 1 or x.shape[1] % groups:
         raise ModelError(f"{groups} groups in shape {x.shape}", where=node.name)
     whole = (x.shape[0], groups, x.elements // (x.shape[0] * groups))
-    _, centred = _centred(node, node.step("reshape", x, shape=whole), (2,))
-    made = node.step("mul", centred, _inverse_length(node, centred, (2,), node.number("epsilon", 1e-5)))
+    flat = node.step("reshape", x, shape=whole)
+    made = node.step("layer_norm", flat, axis=2, epsilon=node.number("epsilon", 1e-5))
     if node.opset < 21:
         made = _scaled(node, made, *(node.reshaped(node.input(k), (groups, 1)) for k in (1, 2)))
         return node.step("reshape", made, shape=x.shape)

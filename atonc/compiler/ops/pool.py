@@ -105,3 +105,21 @@ def l2_norm(call: OpCall) -> list[Real]:
     x = call.arg(0).real
     squares = ordered_sum(np.square(x), (-1,))[..., None]
     return [x / np.sqrt(larger(squares, np.full(squares.shape, 1e-12)))]
+
+
+@computes("layer_norm", "rms_norm")
+def norm(call: OpCall) -> list[Real]:
+    """Along one axis, less the mean (layer_norm only), by the root of the mean of squares + epsilon; without inputs 1
+    and 2 the gain is 1, the offset 0. Codes stay whole numbers on the way: epsilon is divided by their scale's square.
+    """
+    x, axis = call.arg(0), call.attrs["axis"]
+    values, scale = (x.centred, x.scales[0]) if x.scales.size == 1 else (x.real, 1.0)
+    size = float(values.shape[axis])
+    if call.op.kind == "layer_norm":
+        values = values - np.expand_dims(ordered_sum(values, (axis,)), axis) / size
+    mean = np.expand_dims(ordered_sum(np.square(values), (axis,)), axis) / size
+    result = values / np.sqrt(mean + call.attrs["epsilon"] / (scale * scale))
+    shape = [-1 if k == axis % values.ndim else 1 for k in range(values.ndim)]
+    gain, offset = call.optional(1), call.optional(2)
+    result = result if gain is None else result * gain.real.reshape(shape)
+    return [result if offset is None else result + offset.real.reshape(shape)]

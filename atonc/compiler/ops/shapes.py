@@ -67,7 +67,8 @@ rule("transpose")(lambda attrs, inputs: tuple(inputs[0][axis] for axis in attrs[
 
 @rule(
     *FUNCTIONS, "prelu", "softmax", "log_softmax", "quantize", "dequantize", "requantize", "identity", "cast",
-    "batch_norm", "l2_norm", "reverse", "table", "recode", "uint8_to_int8", "int8_to_uint8", "affine",
+    "batch_norm", "l2_norm", "layer_norm", "rms_norm", "reverse", "table", "recode", "uint8_to_int8", "int8_to_uint8",
+    "affine",
 )  # fmt: skip
 def _unchanged(attrs: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
     return inputs[0]

@@ -325,13 +325,15 @@ def _along_axis(state: _Layouts, op: Op) -> None:
     state.emit(op, [state.stored[op.inputs[0]], *op.inputs[1:]], order, axis=axis)
 
 
-@lays_out("batch_norm")
-def _batch_norm(state: _Layouts, op: Op) -> None:
+@lays_out("batch_norm", "layer_norm", "rms_norm")
+def _to_the_end(state: _Layouts, op: Op) -> None:
     """Gains along the last axis go into weights, or are a line of the NPU; along another one there is no form."""
-    order, axis = state.order[op.inputs[0]], op.attrs["axis"]
+    order = state.order[op.inputs[0]]
+    axis = op.attrs["axis"] % len(order)
     if order[-1] != axis:
         order = (*(one for one in range(len(order)) if one != axis), axis)
-    state.emit(op, [state.fetch(op.inputs[0], order, op.origin), *op.inputs[1:]], order, axis=len(order) - 1)
+    rest = [state.stored[name] if name else "" for name in op.inputs[1:]]
+    state.emit(op, [state.fetch(op.inputs[0], order, op.origin), *rest], order, axis=len(order) - 1)
 
 
 @lays_out("slice", "pad", "resize_nearest", "resize_linear", "reverse", "tile", "expand")

@@ -66,7 +66,7 @@ def _tabulate(op: Op, editor: Editor, functions: _Functions) -> list[Op] | None:
         return None
     else:
         table = tuple(int(code) for code in values[root])
-    return [Op("table", op.name, (root,), op.outputs, {"table": table}, _origin(op, root, editor))]
+    return [Op("table", op.name, (root,), op.outputs, {"table": table}, operators_between(op, root, editor))]
 
 
 def _evaluate(op: Op, editor: Editor, inputs: list[Tensor], values: dict[str, Array]) -> Array:
@@ -81,7 +81,7 @@ def _evaluate(op: Op, editor: Editor, inputs: list[Tensor], values: dict[str, Ar
     return evaluate(Graph(tensors, (), (), ()), op, arrays)[0].codes
 
 
-def _origin(op: Op, root: str, editor: Editor) -> tuple[str, ...]:
+def operators_between(op: Op, root: str, editor: Editor) -> tuple[str, ...]:
     """Names of all operators between the root and here."""
     names: list[str] = []
     waiting, seen = [op], set()

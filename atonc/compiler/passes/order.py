@@ -24,6 +24,7 @@ from atonc.compiler.passes.layout import absorb_transposes, make_channel_last, m
 from atonc.compiler.passes.make_tables import make_tables
 from atonc.compiler.passes.reshapes import lower_packs, move_reshapes, widen_operands
 from atonc.compiler.passes.sort_channels import sort_channels
+from atonc.compiler.passes.spellings import name_spellings
 from atonc.compiler.passes.states import carry_codes, own_states, turn_states
 from atonc.compiler.passes.tidy import (
     drop_identities,
@@ -76,6 +77,7 @@ UNEXPECTED = (
 PASSES: tuple[Pass, ...] = (
     fold_constants,
     name_conversions,
+    name_spellings,
     shift_uint8,
     lower_packs,
     fuse_formats,

@@ -352,6 +352,7 @@ _COUNTS = {
     "atonc_softmax": (4, 3),
     "atonc_arg_extreme": (4, 3),
     "atonc_l2_norm": (4, 2),
+    "atonc_norm": (4, 2),
     "atonc_lstm": (2, 3),
 }
 WORK: dict[str, Work] = {
@@ -377,6 +378,7 @@ WORK: dict[str, Work] = {
     "atonc_arg_extreme": _extreme,
     "atonc_softmax_8": _softmax_8,
     "atonc_softmax": per_value(3 * VALUE_READ + 2 * EXPONENTIAL + VALUE_WRITTEN + 20, 4, 3),
+    "atonc_norm": per_value(5 * VALUE_READ + VALUE_WRITTEN + 40, 4, 2),
     "atonc_l2_norm": per_value(2 * VALUE_READ + VALUE_WRITTEN + 20, 4, 2),
     "atonc_resize_linear": _resize,
     "atonc_lstm": _lstm,

@@ -444,6 +444,23 @@ def l2_norm(call: KernelCall) -> None:
     call.write(0, target.codes(values / np.sqrt(larger(total, np.full(total.shape, 1e-12)))))
 
 
+@kernel("atonc_norm")
+def norm(call: KernelCall) -> None:
+    target, source, shape = call.format(1), call.format(3), call.sizes(4, 2)
+    if call.bounded(*shape) == 0:
+        return
+    values, count = source.centred(call.read(2, source.dtype, call.bounded(*shape)).reshape(shape)), float(shape[1])
+    if call.integer(6):
+        values = values - _sum_in_order(values, 1) / count
+    total = _sum_in_order(values * values, 1)
+    values = values / np.sqrt(total / count + np.divide(call.number(7), source.scale * source.scale))
+    for index, combine in ((8, np.multiply), (10, np.add)):
+        if not call.is_null(index):
+            own = call.format(index + 1)
+            values = combine(values, own.real(call.read(index, own.dtype, shape[1])))
+    call.write(0, target.codes(values))
+
+
 @kernel("atonc_reduce")
 def reduce(call: KernelCall) -> None:
     target, source, function = call.format(1), call.format(3), call.integer(4)

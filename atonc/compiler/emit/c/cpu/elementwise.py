@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
-from atonc.compiler.emit.c.calls import CpuCall, Struct
+from atonc.compiler.emit.c.calls import Argument, CpuCall, Struct
 from atonc.compiler.emit.c.cpu.numbers import BYTES, by_table
 from atonc.compiler.emit.c.cpu.site import Site, broadcast_steps, changed, kernel_for, nested, packed, table
+from atonc.compiler.ir import Tensor
 from atonc.compiler.ops.integers import slopes
 from atonc.compiler.ops.rounding import is_counted
 from atonc.compiler.ops.values import Arg
@@ -147,3 +149,32 @@ def l2_norm(site: Site) -> tuple[CpuCall, ...]:
     count = source.shape[-1]
     inputs = (site.source(source), site.format(source), source.elements // max(1, count), count)
     return site.call("atonc_l2_norm", site.target(target), site.out_format(), *inputs)
+
+
+@kernel_for("layer_norm", "rms_norm")
+def norm(site: Site) -> tuple[CpuCall, ...]:
+    source, target = site.input(), site.output()
+    count, epsilon = source.shape[-1], float(site.attrs["epsilon"])
+    if site.attrs["axis"] % len(source.shape) != len(source.shape) - 1 or not 0 <= epsilon < math.inf:
+        raise site.refuse(f"along axis {site.attrs['axis']} of {source.shape}, epsilon {epsilon}")
+    parts = [_per_column(site, site.input(k)) if site.has(k) else (0, site.format(target)) for k in (1, 2)]
+    return site.call(
+        "atonc_norm",
+        site.target(target),
+        site.out_format(),
+        site.source(source),
+        site.format(source),
+        source.elements // max(1, count),
+        count,
+        int(site.op.kind == "layer_norm"),
+        epsilon,
+        *parts[0],
+        *parts[1],
+    )
+
+
+def _per_column(site: Site, tensor: Tensor) -> tuple[Argument, Struct]:
+    """Values that the network computes, or constants with whatever scales they have."""
+    if tensor.data is not None and tensor.quant is not None and not tensor.quant.is_per_tensor:
+        tensor = replace(tensor, dtype="float64", quant=None, data=Arg(tensor, tensor.data).real)
+    return site.source(tensor), site.format(tensor)

@@ -20,6 +20,33 @@ void atonc_l2_norm(void *out, const atonc_format *out_format, const void *in, co
   }
 }
 
+/* Rows of `count` values, if `centred` less their mean, divided by the root of the mean of their squares plus epsilon,
+ * times `gain`, plus `offset`: of each column, null for 1 and 0. */
+void atonc_norm(void *out, const atonc_format *out_format, const void *in, const atonc_format *in_format, int32_t rows,
+                int32_t count, int32_t centred, double epsilon, const void *gain, const atonc_format *gain_format,
+                const void *offset, const atonc_format *offset_format)
+{
+  for (int32_t row = 0; row < rows; row++) {
+    size_t first = (size_t)row * count;
+    double mean = 0.0, total = 0.0;
+    if (centred) {
+      for (int32_t c = 0; c < count; c++) mean = mean + (load(in, first + c, in_format->type) - in_format->zero);
+      mean = mean / count;
+    }
+    for (int32_t c = 0; c < count; c++) {
+      double value = load(in, first + c, in_format->type) - in_format->zero - mean;
+      total = total + value * value;
+    }
+    double length = ATONC_MATH(sqrt)(total / count + epsilon / (in_format->scale * in_format->scale));
+    for (int32_t c = 0; c < count; c++) {
+      double value = (load(in, first + c, in_format->type) - in_format->zero - mean) / length;
+      if (gain) value = value * real_at(gain, c, gain_format);
+      if (offset) value = value + real_at(offset, c, offset_format);
+      put(out, first + c, out_format, value);
+    }
+  }
+}
+
 /* in [outer][a_in][middle][b_in][inner]: blends neighbours `low` and `low + 1` along a, then along b if `axes` is 2. */
 void atonc_resize_linear(void *out, const atonc_format *out_format, const void *in, const atonc_format *in_format,
                          int32_t axes, int32_t outer, int32_t a_in, int32_t a_out, int32_t middle, int32_t b_in,
