@@ -122,7 +122,8 @@ def test_random_products(seed: int) -> None:
 def test_largest_sums(zeros: tuple[int, int, int], codes: tuple[int, int]) -> None:
     """Nothing saturates between the units, whatever the zero points and the codes."""
     graph = product((32, 128), (128, 16), (False, False), zeros, spread=40 * 12.0)
-    check(graph, {n: np.full(graph.tensors[n].shape, code, np.int8) for n, code in zip("ab", codes, strict=True)}, BY_CPU)
+    values = {n: np.full(graph.tensors[n].shape, code, np.int8) for n, code in zip("ab", codes, strict=True)}
+    check(graph, values, BY_CPU)
 
 
 def test_terms_are_the_product() -> None:

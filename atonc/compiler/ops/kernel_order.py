@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,15 @@ from atonc.compiler.ir import Array
 from atonc.compiler.ops.registry import moves
 from atonc.compiler.ops.shapes import rule
 from atonc.compiler.ops.values import OpCall
+from atonc.machine.base.frozen import dataclass
 
 TOGETHER = 8  # kernels whose weights of one channel lie side by side
 WORD = 3  # bytes; the kernels of a unit fill whole words
 APART = 16  # bytes to whose multiples matrices are aligned
 
 
-class UnitKernels(NamedTuple):
+@dataclass(frozen=True)
+class UnitKernels:
     """What a unit takes of some channels: (code & keep) ^ value, in bytes, and zeros behind them."""
 
     first: int
@@ -28,13 +30,19 @@ class UnitKernels(NamedTuple):
     value: int = 0
 
 
-class KernelOrder(NamedTuple):
+@dataclass(frozen=True)
+class KernelOrder:
     """Sets of kernels, of each set those of every unit in turn."""
 
     kernels: int  # of a set; the last one has those that are left over
     channels: int  # of a unit
     units: tuple[UnitKernels, ...]
     turned: bool = False  # the summed axis is the last one of the matrix
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        units = tuple((unit.first, unit.count, unit.keep, unit.value) for unit in self.units)
+        return {"kernels": self.kernels, "channels": self.channels, "units": units, "turned": self.turned}
 
     @staticmethod
     def of(attrs: Mapping[str, Any]) -> KernelOrder:

@@ -39,8 +39,8 @@ ALL = (  # those with a verb in the order in which they run
     Pass("pack", "tasks of different operators side by side", verb="pack_ops"),
     Pass(POOLS, "windows of a pooling behind the convolution that writes the image; a part of fuse"),
     Pass("stripe", "rows of several convolutions in turn, where the tensors between them have no room on the chip"),
-    Pass(PREFETCH, "weights copied ahead into free RAM by idle engines", default=False, seen=False),
     Pass(ATTENTION, "products of two activations as convolutions, whose kernels the CPU packs in RAM", argument="S11"),
+    Pass(PREFETCH, "weights copied ahead into free RAM by idle engines", default=False, seen=False),
     Pass(ENGINE_KERNELS, "stream engines pack the kernels of these products, instead of the CPU", False, False),
     Pass(TABLES, "coefficients stay in their unit for later epochs that want the same", False, False),
     Pass(

@@ -106,9 +106,7 @@ POOL_WINDOW = _rule(
     "stages of 3x3",
     "use smaller windows",
 )
-POOL_LINES = _rule(
-    "POOL-LINE", "the image lines are too long for POOL", "line memory", "pool in two dimensions"
-)
+POOL_LINES = _rule("POOL-LINE", "the image lines are too long for POOL", "line memory", "pool in two dimensions")
 POOL_PICTURE = _rule("POOL-PICTURE", "the image is too large for POOL", "image registers", "pad or tile it")
 POOL_SHAPE = _rule("POOL-SHAPE", "pooling works on one image", "batch 1, channels last", "fix the batch to 1")
 POOL_DILATION = _rule("POOL-DILATION", "POOL has no dilation", "dilation 1", "dilation 1")

@@ -43,7 +43,6 @@ def operator_info(kind: str) -> OperatorInfo:
     return OperatorInfo(kind, CPU, (rules.NO_RECIPE,))
 
 
-
 # names of TFLite and ONNX that no spelling leads to ours
 _ALIASES = {
     **dict.fromkeys(("gemm", "fullyconnected", "innerproduct"), "dense"),

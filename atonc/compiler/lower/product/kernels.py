@@ -40,6 +40,5 @@ def _packing(op: Op, graph: Graph) -> Op | None:
         order = product_of(op, graph).order
     except Refusal:
         return None
-    attrs = {**order._asdict(), "units": tuple(map(tuple, order.units))}
     name = f"{op.name}:kernels"
-    return Op("pack_kernels", name, op.inputs[1:2], (f"{op.inputs[1]}:{name}",), attrs, op.origin)
+    return Op("pack_kernels", name, op.inputs[1:2], (f"{op.inputs[1]}:{name}",), order.attrs, op.origin)

@@ -15,9 +15,12 @@ exact enough where they are small, as those of a softmax are.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from functools import cached_property
-from math import isqrt
+from itertools import accumulate
+from itertools import product as pairs
+from math import ceil, isqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -63,6 +66,15 @@ def terms_of(zero: int, kernel_zero: int) -> tuple[Term, ...]:
 def known(zero: int, kernel_zero: int, depth: int) -> int:
     """What the terms leave out of the sum."""
     return depth * zero * (1 + kernel_zero)
+
+
+def farthest(zero: int, kernel_zero: int) -> int:
+    """How far the terms of one product go, on their way from unit to unit too."""
+    most = 0
+    for f, b in pairs((0, 255), (-128, 127)):
+        way = accumulate((zero if t.of_zero else f) * ((b & t.mask) ^ t.value) for t in terms_of(zero, kernel_zero))
+        most = max(most, *map(abs, way))
+    return most
 
 
 @dataclass(frozen=True)
@@ -149,9 +161,10 @@ def product_of(op: Op, graph: Graph) -> Product:
     work = int(np.prod(batch, dtype=int)) * rows * columns * depth
     if work < LEAST_PRODUCT:
         raise Refusal(PRODUCT_SMALL, f"{work:,} products", f"{LEAST_PRODUCT:,}", "the CPU does as few at once")
-    reach = [max(127 - t.zero_point, t.zero_point + 128) for t in (a, b)]
-    features = min(depth * reach[0], _features(op, a, graph))
-    found = Product(batch, rows, depth, columns, turned, a.zero_point + 128, b.zero_point, features * reach[1])
+    zero, kernel_zero = a.zero_point + 128, b.zero_point
+    shares = min(1.0, _features(op, a, graph) / (255 * depth))  # of the most that features sum up to
+    largest = ceil(shares * depth * farthest(zero, kernel_zero))
+    found = Product(batch, rows, depth, columns, turned, zero, kernel_zero, largest)
     most = limits(MODE, 1, 1).line // found.channels
     if found.size[1] > most:
         seen = f"{rows} rows of {found.channels}"
@@ -162,7 +175,7 @@ def product_of(op: Op, graph: Graph) -> Product:
     return found
 
 
-def _features(op: Op, tensor: Tensor, graph: Graph) -> float:
+def _features(op: Op, tensor: Tensor, graph: Graph) -> int:
     """The most that features sum up to, where that is known: shares of a softmax are 1 together, and rounding to the
     nearest code at most doubles each."""
     name, producer = tensor.name, graph.producers.get(tensor.name)
@@ -172,7 +185,7 @@ def _features(op: Op, tensor: Tensor, graph: Graph) -> float:
     shares = producer is not None and producer.kind == "softmax" and tensor.zero_point == -128
     last = producer is not None and producer.attrs.get("axis", -1) in (-1, len(graph.tensors[name].shape) - 1)
     shares = shares and last and not op.attrs.get("transpose_a") and graph.tensors[name].shape[-1] == tensor.shape[-1]
-    return 2 / float(tensor.scale) if shares else np.inf
+    return ceil(2 / tensor.scale) if shares else sys.maxsize
 
 
 def matrices(product: Product, shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:

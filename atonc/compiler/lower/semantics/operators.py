@@ -58,9 +58,9 @@ def multiplied(
     features, kernels, total = ints(left) + 128, ints(right), np.zeros(1, np.int64)
     for number, chain in enumerate(passes):
         total = total << rule.out_shift if number else total
-        for unit, (term, (first, count, keep, value)) in enumerate(chain, 1):
-            own = features[..., first : first + count]
-            by = (kernels[..., first : first + count, :] & keep) ^ value
+        for unit, (term, some) in enumerate(chain, 1):
+            own = features[..., some.first : some.first + some.count]
+            by = (kernels[..., some.first : some.first + some.count, :] & some.keep) ^ some.value
             total = total + _product(np.full_like(own, zero) if term.of_zero else own, by)
             total = total if unit == len(chain) else limited(total, 24)
         total = limited(shifted(total, rule.out_shift), 16)

@@ -155,7 +155,7 @@ def pack_kernels(site: Site) -> tuple[CpuCall, ...]:
     rows, columns = source.shape[-2:]
     columns, depth = (rows, columns) if order.turned else (columns, rows)
     sizes = (math.prod(source.shape[:-2]), columns, depth, int(order.turned), order.kernels, order.channels)
-    units = table("int32_t", np.array(order.units).reshape(-1))
+    units = table("int32_t", np.array(order.attrs["units"]))
     return site.call(
         "atonc_pack_kernels", site.target(site.output()), site.source(source), *sizes, len(order.units), units
     )

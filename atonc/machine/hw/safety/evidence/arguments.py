@@ -211,8 +211,8 @@ def _seen_kernels() -> str:
     return (
         f"Kernels read from RAM ({seen}); in those from the NPU's RAM the application copies a matrix to where the "
         "engine reads it, cleans the cache, and starts the network, none with a recorded result. Seven programs of "
-        "another owner whose memories outside the chip have no size, so that kernels come from RAM, agree with the host "
-        "on a board (cosine 0.99998); their words are not published."
+        "another owner whose memories outside the chip have no size, so that kernels come from RAM, agree with the "
+        "host on a board (cosine 0.99998); their words are not published."
     )
 
 
