@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 os.environ.pop("COLUMNS", None)  # pytest's readline sets it for its workers; texts are looked at as in a pipe
-gc.set_threshold(100_000, 20, 20)  # compilations make many small things that live on: looking for cycles took a tenth
+gc.set_threshold(1_000_000, 20, 20)  # compilations make many small things that live on: looking for cycles took a tenth
 settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("explore", deadline=None, print_blob=True)
 settings.load_profile("explore" if os.environ.get("ATONC_EXPLORE") else "repeatable")

@@ -2,6 +2,7 @@
 
 Lines of a ```sh block are run in the order of the page. Between `<!-- seen: WORDS; WORDS -->` and `<!-- end -->` stand,
 for each of the words, the first line with them that the commands above it printed (since the mark before it).
+Every `atonc` is a process of its own, forked from one that has read the package: that takes longer than most commands.
 
     python tools/guides.py          runs all guides and writes what is seen
     tests/docs/test_guides.py       runs them and compares
@@ -9,14 +10,21 @@ for each of the words, the first line with them that the commands above it print
 
 from __future__ import annotations
 
+import atexit
+import json
 import os
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import traceback
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parent.parent
 GUIDES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -98,14 +106,76 @@ def _checkout(folder: Path) -> Path:
     """As somebody who cloned and activated the environment has it."""
     shutil.copytree(ROOT / "examples", folder / "examples")
     (folder / "bin").mkdir()
-    for name, words in (("atonc", "-m atonc "), ("python3", "")):
+    for name, words in (("atonc", f'-IS "{_server()}/ask.py" '), ("python3", "")):
         program = folder / "bin" / name
         program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {words}"$@"\n')
         program.chmod(0o755)
     return folder
 
 
+_ASK = """import json, os, socket, sys
+line = socket.socket(socket.AF_UNIX)
+line.connect(os.path.join(os.path.dirname(__file__), "line"))
+socket.send_fds(line, [json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()], [0, 1, 2])
+sys.exit(int(line.recv(9) or 70))
+"""
+
+
+@cache
+def _server() -> Path:
+    """Where the process listens that becomes `atonc` for whoever asks."""
+    folder = Path(tempfile.mkdtemp(prefix="guides"))
+    (folder / "ask.py").write_text(_ASK)
+    command = [sys.executable, __file__, "--serve", str(folder / "line")]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(server.terminate)
+    assert server.stdout is not None and server.stdout.readline()
+    return folder
+
+
+def _serve(place: str) -> None:
+    import atonc.delivery.generate.generating
+    import atonc.doors.cli.start
+
+    atonc.compile(ROOT / "examples" / "digits" / "digits.tflite")
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(place)
+    listener.listen()
+    print("ready", flush=True)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody here waits for them
+    while True:
+        line, _ = listener.accept()
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            words, files, _, _ = socket.recv_fds(line, 1 << 20, 3)
+            os._exit(_become(json.loads(words), files, line, atonc.doors.cli.start.main))
+        line.close()
+
+
+def _become(asked: list[Any], files: list[int], line: socket.socket, run: Callable[[], int]) -> int:
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+    sys.argv = ["atonc", *asked[0]]
+    os.chdir(asked[1])
+    os.environ.clear()
+    os.environ.update(asked[2])
+    code = 70
+    try:
+        code = run()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    line.send(str(code).encode())
+    return code
+
+
 def main() -> int:
+    if sys.argv[1:2] == ["--serve"]:
+        _serve(sys.argv[2])
     chosen = [Path(word).resolve() for word in sys.argv[1:]] or GUIDES
     for page in chosen:
         if SEEN.search(page.read_text()):

@@ -19,6 +19,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -394,6 +395,7 @@ def _evidence(outcomes: Iterable[Outcome], bench: _Bench) -> BoardEvidence:
 # --------------------------------------------------------------------------------------------------------------- forms
 
 
+@cache
 def features_of(probe: Probe) -> frozenset[Feature]:
     """All that its program shows."""
     epochs = bound(c_name(probe), probe.build()).program.epochs

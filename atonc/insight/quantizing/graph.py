@@ -200,8 +200,10 @@ COMPOSED = ("Clip", "Selu", "Celu", "Gelu", "Softsign", "Pow", "Add", "Sub", "Mu
 ONE_VALUE = (*(row.onnx for row in FUNCTIONS.values() if row.onnx), *COMPOSED)
 ARITHMETIC = ("Add", "Sub", "Mul", "Max", "Min", "Div")
 TAILS = ("Softmax",)
-OTHERS = ("GlobalAveragePool", "AveragePool", "ReduceMean", "Resize", "PRelu", "InstanceNormalization")
+OTHERS = ("GlobalAveragePool", "AveragePool", "ReduceMean", "Resize", "PRelu", "InstanceNormalization",
+          "LayerNormalization", "RMSNormalization")  # fmt: skip
 FUSED = ("Relu", "Clip")
+A_MASK = -100.0  # values as low as that, added to scores, hide them from a softmax
 
 
 NO_STATES: Mapping[str, str] = MappingProxyType({})
@@ -248,9 +250,10 @@ def is_move(node: Any) -> bool:
 
 def _float_nodes(graph: FloatGraph, tails: bool) -> set[str]:
     """Nodes that compute in float: of kinds without an int8 form, and what follows such a node up to an output."""
-    kept = set[str]()
+    kept, read_on = set[str](), _read_on(graph) if tails else set[str]()
     for node in graph.nodes:
-        known = node.op_type in (*WEIGHTED, *MOVES, *ONE_VALUE, *ARITHMETIC, *OTHERS, *(() if tails else TAILS))
+        known = node.op_type in (*WEIGHTED, *MOVES, *ONE_VALUE, *ARITHMETIC, *OTHERS)
+        known = known or (node.op_type in TAILS and (not tails or node.name in read_on))
         no_float = not any(name in graph.floats for name in node.output)
         both_live = node.op_type in WEIGHTED and not graph.weights_of(node)
         if not known or no_float or (both_live and node.op_type != "MatMul"):
@@ -261,6 +264,16 @@ def _float_nodes(graph: FloatGraph, tails: bool) -> set[str]:
             if writers and all(w is not None and w.name in kept for w in writers) and node.op_type not in WEIGHTED:
                 kept.add(node.name)
     return kept
+
+
+def _read_on(graph: FloatGraph) -> set[str]:
+    """Nodes with a product behind them: a softmax there, as in attention, is no tail."""
+    found = set[str]()
+    for node in reversed(graph.nodes):
+        behind = (reader for name in node.output for reader in graph.readers[name])
+        if any(reader.op_type in WEIGHTED or reader.name in found for reader in behind):
+            found.add(node.name)
+    return found
 
 
 def is_scalar(graph: FloatGraph, name: str) -> bool:

@@ -16,6 +16,13 @@ from atonc.compiler.frontends.read import is_tflite
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.from_torch import is_pt2
 from atonc.insight.quantizing.graph import CELLS, WEIGHTED, FloatGraph, attribute
+from atonc.insight.quantizing.transformers import (
+    attention_as_products,
+    dense_layers,
+    finite_masks,
+    settle_choices,
+    spelled_norms,
+)
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError, ModelError, ToolError, UnsupportedError
 
@@ -290,26 +297,22 @@ def tidy(model: Any, name: str) -> Any:
     progress.stage("folding constants and BatchNorm")
     try:
         import onnx
-        import onnxruntime as ort
+        import onnxruntime  # noqa: F401
         from onnx import shape_inference, version_converter
     except ImportError as error:
         raise ToolError(f"quantize needs {error.name}", remedy="pip install 'atonc[quantize]'") from None
     try:
+        model, expanded = attention_as_products(model)
         versions = {entry.domain: entry.version for entry in model.opset_import}
         if versions.get("", versions.get("ai.onnx", 1)) < OPSET:
             model = version_converter.convert_version(model, OPSET)
-        with tempfile.TemporaryDirectory() as folder:
-            target = Path(folder) / "tidy.onnx"
-            settings = ort.SessionOptions()
-            settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
-            settings.optimized_model_filepath = str(target)
-            settings.log_severity_level = 4
-            ort.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
-            found = shape_inference.infer_shapes(onnx.load(target))
+        found = _optimised(_optimised(model) if expanded else model)  # in what was expanded one fold leads to another
+        settle_choices(found.graph)
         fold_norms(found.graph)
         split_sums(found.graph)
         drop_zeros(found.graph)
         fold_frames(found.graph)
+        finite_masks(found.graph)
         found = shape_inference.infer_shapes(found)
     except AtoncError:
         raise
@@ -325,20 +328,37 @@ def tidy(model: Any, name: str) -> Any:
     del found.opset_import[:]
     found.opset_import.append(onnx.helper.make_opsetid("", max(OPSET, versions.get("", OPSET))))
     found.ir_version = min(found.ir_version, 10)
+    found = spelled_norms(found, lambda model, opset: raised(model, name, opset))
+    dense_layers(found.graph)
+    found = shape_inference.infer_shapes(found)
     _name_nodes(found.graph)
     return found
 
 
-def raised(model: Any, name: str) -> Any:
-    """The same model by the opset that has codes of 4 and 16 bits."""
+def _optimised(model: Any) -> Any:
+    import onnx
+    import onnxruntime as ort
+
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "tidy.onnx"
+        settings = ort.SessionOptions()
+        settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        settings.optimized_model_filepath = str(target)
+        settings.log_severity_level = 4
+        ort.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
+        return onnx.shape_inference.infer_shapes(onnx.load(target))
+
+
+def raised(model: Any, name: str, opset: int = WIDTHS_OPSET) -> Any:
+    """The same model by a later opset; that of `WIDTHS_OPSET` has codes of 4 and 16 bits."""
     from onnx import helper, numpy_helper, shape_inference, version_converter
 
-    if model.opset_import[0].version < WIDTHS_OPSET:
+    if model.opset_import[0].version < opset:
         try:
-            model = shape_inference.infer_shapes(version_converter.convert_version(model, WIDTHS_OPSET))
+            model = shape_inference.infer_shapes(version_converter.convert_version(model, opset))
         except Exception as error:  # whatever its C++ side says
             raise UnsupportedError(
-                f"onnx cannot convert the model to opset {WIDTHS_OPSET}: {str(error)[:300]}",
+                f"onnx cannot convert the model to opset {opset}: {str(error)[:300]}",
                 where=name,
                 rule=f"codes of 4 and 16 bits came with opset {WIDTHS_OPSET}",
                 remedy=f"export the model with opset {WIDTHS_OPSET}, or leave --bits and --wide out",
@@ -348,7 +368,7 @@ def raised(model: Any, name: str) -> Any:
         array = numpy_helper.to_array(value) if node.attribute[0].name == "value" else np.asarray(value)
         model.graph.initializer.append(numpy_helper.from_array(array, node.output[0]))
         model.graph.node.remove(node)
-    version = max(WIDTHS_OPSET, model.opset_import[0].version)
+    version = max(opset, model.opset_import[0].version)
     del model.opset_import[:]
     model.opset_import.append(helper.make_opsetid("", version))
     model.ir_version = WIDTHS_IR

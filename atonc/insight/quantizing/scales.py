@@ -8,6 +8,7 @@ are converted at its edges. Mixed operators would run on the CPU.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from math import inf
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.ir import Array
-from atonc.insight.quantizing.graph import FUSED, WEIGHTED, FloatGraph, ScalePlan, attribute, is_move
+from atonc.insight.quantizing.graph import A_MASK, FUSED, WEIGHTED, FloatGraph, ScalePlan, attribute, is_move
 from atonc.insight.quantizing.types import Scale
 from atonc.machine.base.frozen import dataclass
 
@@ -234,9 +235,30 @@ def _range(
     fixed = FULL.get(producer.op_type)
     if fixed is not None and max(abs(seen.low), abs(seen.high)) > USED * fixed[1]:
         return fixed
+    seen = _unmasked(graph, name, everything)
     low, high = choose(seen, method, tuning.zeros)
     reach = _reach(graph, name, everything, tuning.room)
     return max(low, -reach), min(high, reach)
+
+
+FADED = 8.0  # below the least score that counts: a softmax makes less than a code of it
+
+
+def _unmasked(graph: FloatGraph, name: str, everything: Mapping[str, Seen]) -> Seen:
+    """What a softmax can tell apart: the scores, and below them what a mask hides."""
+    seen, node = everything[name], graph.producer[name]
+    if node.op_type != "Add" or {reader.op_type for reader in graph.readers[name]} != {"Softmax"}:
+        return seen
+    ends = {
+        one: (float(graph.constants[one].min()), float(graph.constants[one].max()))
+        if one in graph.constants else (everything[one].low, everything[one].high)
+        for one in node.input if one in graph.constants or one in everything
+    }  # fmt: skip
+    scores = [low for low, high in ends.values() if not (low <= A_MASK and high <= 0)]
+    if len(ends) != 2 or len(scores) != 1 or scores[0] - FADED <= seen.low:
+        return seen
+    least = scores[0] - FADED
+    return replace(seen, low=least, values=np.maximum(seen.values, np.float32(least)))
 
 
 # beyond, the result changes by less than half of a step of its own codes
