@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 from atonc.compiler.frontends.coverage import coverage, require_quantised
 from atonc.compiler.frontends.limits import parse_fixed_shapes, refuse
@@ -48,10 +50,48 @@ def test_named_sizes(text: str) -> None:
     assert parse_fixed_shapes(text) == {"B": 1, "T": 16}
 
 
-@pytest.mark.parametrize("text", ["{'B': 0}", "{'B': '1'}", "{1: 2}", "B", "{", "B=1;T=2", "{'B': True}", "x" * 9999])
+@pytest.mark.parametrize(
+    "text", ["{'B': '1'}", "{1: 2}", "B", "{", "B=1;T=2", "2,B=1", "B=", "{'B': None}", "x" * 9999]
+)
 def test_bad_sizes_are_refused(text: str) -> None:
     with pytest.raises(InputError):
         parse_fixed_shapes(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [("x=0", 0), ("x=-1.5", -1.5), ("x=true", True), ("x=0,2", [0, 2]), ("x = [0, -2]", [0, -2]), ("x=[]", []),
+     ("x=1e-3", 1e-3), ("{'x': [[1, 2], [3, 4]]}", [[1, 2], [3, 4]])],
+)  # fmt: skip
+def test_values(text: str, given: object) -> None:
+    assert parse_fixed_shapes(text) == {"x": given}
+    if not text.startswith("{"):
+        assert parse_fixed_shapes(f"B=1,{text},T=16") == {"B": 1, "x": given, "T": 16}
+
+
+def test_values_of_inputs() -> None:
+    """Whatever type they have; a number fills the input, a list has its elements."""
+    kinds = {"f": onnx.TensorProto.FLOAT, "i": onnx.TensorProto.INT64, "b": onnx.TensorProto.BOOL}
+    shapes = {"f": (2, 2), "i": (2,), "b": (), "open": ("N",)}
+    inputs = [helper.make_tensor_value_info(n, kinds.get(n, onnx.TensorProto.INT64), s) for n, s in shapes.items()]
+    node = helper.make_node("ReduceSum", ["x", "open"], ["y"], keepdims=1)
+    inputs.append(helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, (1, 3, 4)))
+    nodes = [node, *(helper.make_node("Identity", [n], [f"{n}2"]) for n in "fib")]
+    outputs = [helper.make_tensor_value_info(n, onnx.TensorProto.UNDEFINED, None) for n in ("y", "f2", "i2", "b2")]
+    data = helper.make_model(helper.make_graph(nodes, "g", inputs, outputs)).SerializeToString()
+    with pytest.raises(UnsupportedError, match=r"axes computed(?s:.*)--fix-parametric-shapes open=VALUE"):
+        read_onnx(data)
+    given = {"f": [[1, 2], [3, 4.5]], "i": -7, "b": True, "open": [0, 2]}
+    graph = read_onnx(data, fixed_shapes=given)
+    assert graph.inputs == ("x",) and graph.tensors["y"].shape == (1, 3, 1)
+    values = {n: graph.tensors[graph.producers[f"{n}2"].inputs[0]].data.tolist() for n in "fib"}
+    assert values == {"f": [[1.0, 2.0], [3.0, 4.5]], "i": [-7, -7], "b": True}
+    for wrong in ({"i": 0.5}, {"i": [1, 2, 3]}, {"b": 2}, {"f": [1, 2]}, {"open": [[1]]}, {"f": [[1, 2], [3]]}):
+        with pytest.raises(InputError, match=r"--fix-parametric-shapes"):
+            read_onnx(data, fixed_shapes=given | wrong)
+    for size in (0, True, "a", 1.5):
+        with pytest.raises(InputError, match="cannot have the size"):
+            read_onnx(onnx_net()[0].model({"x": ("B", 4, 8, 6)}, [onnx_net()[1]]), fixed_shapes={"B": size})
 
 
 def test_named_dimensions_are_fixed_and_open_ones_named() -> None:
@@ -121,7 +161,8 @@ def test_every_refusal_has_a_rule_and_a_remedy(tmp_path: Path) -> None:
     y = net.node("Conv", ["x", net.node("Relu", ["w"])[0]])[0]
     path = tmp_path / "late.onnx"
     path.write_bytes(net.model({"x": (1, 4, 6, 6), "w": (3, 4, 3, 3)}, [y]))
-    with pytest.raises(UnsupportedError, match=r"computed at run time(?s:.*cause:.*fix: make it a .*tensors relu_1)$"):
+    said = r"computed at run time(?s:.*cause:.*fix: give its value: .*w=VALUE\n.*fix: make it a .*tensors relu_1)$"
+    with pytest.raises(UnsupportedError, match=said):
         read(path)
     path = tmp_path / "text.tflite"
     path.write_bytes(build([T("x", (1,), "text"), T("y", (1,))], [O("RELU", ["x"], ["y"])], ["x"], ["y"]))

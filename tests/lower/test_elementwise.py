@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.conv.ones import pictures
 from atonc.compiler.lower.elementwise.binary import product_form, sum_form
 from atonc.compiler.lower.elementwise.two_streams import Repeats, repeats
 from atonc.compiler.lower.registry import Refusal
@@ -263,3 +264,29 @@ def test_a_short_vector_stands_in_a_row_first_where_that_pays(pixels, channels, 
     _compare(op, graph, values)
     plans, _ = lower(graph)
     assert len(plans) == epochs
+
+
+@pytest.mark.parametrize("tokens", [64, 101, 197])  # one picture; two, since nothing divides them
+@pytest.mark.parametrize(("kind", "zero"), [("sub", 9), ("mul", -128), ("maximum", -3)])
+def test_one_value_for_all_channels_is_spread_by_a_convolution(tokens: int, kind: str, zero: int) -> None:
+    """As LayerNormalization has them: frames of one element would take an engine a turn each."""
+    shapes = ((1, tokens, 48), (1, tokens, 1), (1, tokens, 48))
+    op, graph = _binary(kind, shapes, ((0.05, -3), (0.02, zero), (0.05, -3)))
+    _compare(op, graph, {"x": _codes(shapes[0]), "y": _codes(shapes[1], 2)})
+    plans, _ = lower(graph)
+    assert any("CONVACC" in unit for plan in plans for unit in plan.units)
+
+
+def test_few_values_are_read_as_they_are() -> None:
+    _, graph = _binary("sub", ((1, 1, 48), (1, 1, 1), (1, 1, 48)), ((0.05, -3), (0.02, 4), (0.05, -3)))
+    plans, _ = lower(graph)
+    assert not any("CONVACC" in unit for plan in plans for unit in plan.units)
+
+
+def test_spread_values_lie_in_pictures_that_windows_take() -> None:
+    """No value twice, none left out, and no side too short for a window."""
+    for values in range(12, 700):
+        parts = list(pictures(values))
+        assert all(min(height, width) >= 2 for _, height, width in parts)
+        ends = [0, *(first + height * width for first, height, width in parts)]
+        assert ends[:-1] == [first for first, _, _ in parts] and ends[-1] == values

@@ -194,3 +194,15 @@ def test_only_signed_codes_are_pooled() -> None:
     attrs = {"layout": "NHWC", "window": (2, 2), "stride": (2, 2), "padding": (0, 0, 0, 0)}
     with pytest.raises(Refusal, match="CODES"):
         lower(graph_of(Op("max_pool", "op", ("x",), ("y",), attrs, ("op",)), x, y))
+
+
+@pytest.mark.parametrize("gain", [0.7, 40.0, 90.0])
+@pytest.mark.parametrize(("zero", "shape"), [(-128, (1, 50, 48)), (7, (1, 33, 144)), (-20, (1, 4, 6, 384))])
+def test_mean_over_channels_is_a_convolution(zero: int, shape: Shape, gain: float) -> None:
+    """Exact sums: a mean so steep that eight bits behind the point would not do is no reason for the CPU either."""
+    x, y = activation("x", shape, 0.05, zero), activation("y", (*shape[:-1], 1), 0.05 / gain, 3)
+    check("mean", {"axes": (len(shape) - 1,), "keepdims": True}, x, y, 1)
+    check("mean", {"axes": (len(shape) - 1,), "keepdims": True, "clip": (-5, 90)}, x, y, 1)
+    graph = graph_of(Op("mean", "op", ("x",), ("y",), {"axes": (-1,), "keepdims": True}, ("op",)), x, y)
+    plans, _ = lower(graph)
+    assert any("CONVACC" in unit for plan in plans for unit in plan.units) == (shape[1] * shape[-1] > 1000)

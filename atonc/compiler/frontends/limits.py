@@ -12,11 +12,13 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from math import isfinite
+from math import isfinite, prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from atonc.compiler.ir.types import MAX_DIM
+import numpy as np
+
+from atonc.compiler.ir.types import MAX_DIM, Array
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError, ModelError, UnsupportedError
 
@@ -50,45 +52,104 @@ def count(number: int, limit: int, what: str) -> int:
 
 
 MAX_TEXT = 4_096
-PAIR = re.compile(r"\s*([^=:,{}\[\]'\"]+?)\s*[=:]\s*(\d+)\s*")
+PAIR = re.compile(r"\s*([^=:,{}\[\]'\"]+?)\s*[=:](.*)", re.DOTALL)
+FIX = "--fix-parametric-shapes"
+TELL = f"give its value: {FIX}"
+
+Given = dict[str, Any]  # sizes of dimensions, or values of inputs: a number, a truth value, or lists of these
 
 
-def parse_fixed_shapes(text: str) -> dict[str, int]:
-    """Takes "{'B': 1, 'T': 16}" as ST's tool does, JSON, or B=1,T=16."""
+def parse_fixed_shapes(text: str) -> Given:
+    """Takes "{'B': 1, 'T': 16}" as ST's tool does, JSON, or B=1,axes=0,2,alpha=0.5."""
     if not text.strip():
         return {}
     if len(text) > MAX_TEXT:
-        raise InputError("the list of fixed shapes is too long", where="--fix-parametric-shapes")
+        raise InputError("the list of fixed shapes is too long", where=FIX)
+    found: Given = {}
     if text.strip().startswith("{"):
         found = _literal(text)
     else:
-        matches = [PAIR.fullmatch(part) for part in text.split(",")]
-        if not all(matches):
-            raise _unreadable(text)
-        found = {match[1]: int(match[2]) for match in matches if match}
-    for name, size in found.items():
-        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_DIM:
-            raise InputError(f"{name!r} cannot have the size {size!r}", where="--fix-parametric-shapes")
+        name = ""
+        for part in text.split(","):
+            if pair := PAIR.fullmatch(part):
+                name, part = pair[1], pair[2]
+                found[name] = [] if pair[2].strip() in ("[]", "[") else None
+            elif not name:
+                raise _unreadable(text)
+            value = part.strip(" []")
+            if value or found[name] != []:
+                found[name] = _joined(found[name], _word(value, text))
+    if not all(map(_is_given, found.values())):
+        raise _unreadable(text)
     return found
 
 
-def require_names(sizes: Mapping[str, int], known: Collection[str]) -> tuple[str, ...]:
+def _joined(before: Any, value: Any) -> Any:
+    return value if before is None else [*(before if isinstance(before, list) else [before]), value]
+
+
+def _word(word: str, text: str) -> Any:
+    if word.lower() in ("true", "false"):
+        return word.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(word)
+        except ValueError:
+            continue
+    raise _unreadable(text)
+
+
+def _is_given(value: Any, depth: int = 0) -> bool:
+    if isinstance(value, (list, tuple)):
+        return depth < 8 and all(_is_given(one, depth + 1) for one in value)
+    return isinstance(value, (int, float))
+
+
+def size_given(given: Mapping[str, Any], name: str) -> int:
+    """The size of a dimension, 0 if it is not given."""
+    size = given.get(name, 0) if name else 0
+    if name in given and (isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_DIM):
+        raise InputError(f"{name!r} cannot have the size {size!r}", where=FIX)
+    return int(size)
+
+
+def value_given(given: Any, name: str, shape: tuple[int, ...] | None, dtype: str) -> Array:
+    """The value of an input: one number fills it, a list has its elements in order. Without a shape it is that of the
+    list."""
+    try:
+        data = np.array(given)
+        wanted = np.asarray(given, np.bool_ if dtype == "bool" else dtype) if data.dtype.kind in "biuf" else None
+    except (ValueError, OverflowError):  # rows of different lengths, numbers that do not fit
+        data, wanted = np.empty(0), None
+    same = wanted is not None and np.array_equal(wanted.astype(np.float64), data.astype(np.float64), equal_nan=True)
+    fits = shape is None or data.size == 1 or data.size == prod(shape)
+    if wanted is None or not fits or not (same or np.dtype(dtype).kind == "f"):
+        holds = f"{dtype} of shape {shape}" if shape is not None else dtype
+        raise InputError(
+            f"the input {name[:60]!r} cannot have the value {str(given)[:60]}: it holds {holds}", where=FIX
+        )
+    if shape is None:
+        return wanted
+    return np.full(shape, wanted.reshape(-1)[0]) if data.size == 1 else wanted.reshape(shape)
+
+
+def require_names(given: Mapping[str, Any], sizes: Collection[str], inputs: Collection[str] = ()) -> tuple[str, ...]:
     """Sizes for dimensions that the model does not have are a mistake of the user; where it has none, a note."""
-    named = sorted(name for name in known if name)
-    if sizes and not named:
-        return ("--fix-parametric-shapes has no effect: all sizes of the inputs are fixed in the model",)
-    for name in sizes:
-        if name not in named:
-            raise InputError(
-                f"the inputs have no dimension {name[:60]!r}",
-                where="--fix-parametric-shapes",
-                rule=f"its free dimensions are {', '.join(map(repr, named[:10]))}",
-                remedy="leave it out, or correct the name",
-            )
+    named = sorted(name for name in sizes if name)
+    unknown = [name for name in given if name not in named and name not in inputs]
+    if unknown and not named:
+        return (f"{FIX} has no effect: all sizes of the inputs are fixed in the model",)
+    for name in unknown:
+        raise InputError(
+            f"the inputs have no dimension {name[:60]!r}",
+            where=FIX,
+            rule=f"its free dimensions are {', '.join(map(repr, named[:10]))}",
+            remedy="leave it out, or correct the name",
+        )
     return ()
 
 
-def _literal(text: str) -> dict[str, int]:
+def _literal(text: str) -> Given:
     try:
         value = ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, RecursionError, MemoryError):
@@ -100,9 +161,9 @@ def _literal(text: str) -> dict[str, int]:
 
 def _unreadable(text: str) -> InputError:
     return InputError(
-        f"{text[:80]!r} is not a list of sizes",
-        where="--fix-parametric-shapes",
-        remedy="write {'B': 1, 'T': 16} or B=1,T=16",
+        f"{text[:80]!r} is not a list of sizes and values",
+        where=FIX,
+        remedy="write {'B': 1, 'T': 16} or B=1,T=16; values of an input as axes=0,2",
     )
 
 
@@ -128,7 +189,9 @@ def advise(error: UnsupportedError, computed: Sequence[str] = ()) -> Unsupported
     late = "at run time" in error.what
     cut = f"{CUT} {','.join(computed)}" if 0 < len(computed) <= MOST_NAMED else CUT
     error.rule = error.rule or (KNOWN if late else FORMS)
-    error.remedy = error.remedy or (f"make it a constant when the model is exported, or {cut}" if late else cut)
+    if not error.remedy or (error.remedy.startswith(TELL) and "; " not in error.remedy):
+        made = f"make it a constant when the model is exported, or {cut}" if late else cut
+        error.remedy = f"{error.remedy}; {made}" if error.remedy else made
     return error
 
 

@@ -30,6 +30,7 @@ from atonc.machine.base.errors import ModelError, UnsupportedError
 from atonc.machine.base.frozen import dataclass
 
 MAX_FOLDED_ELEMENTS = 1 << 22
+MOST_TOLD = 4  # inputs whose value somebody might give
 
 
 class Builder:
@@ -47,12 +48,25 @@ class Builder:
         self.turns = 0  # of all loops, which are written out
         self.half_bytes: set[str] = set()  # constants of 4 bits
         self.codes: set[str] = set()  # ONNX names that mean codes, where others mean the numbers behind them
+        self.given = set[str]()  # inputs of the model
         self.plain: dict[str, Tensor] = {}  # quantised tensor -> its codes as numbers
 
     def value(self, name: str) -> Tensor:
         if name not in self.holder:
             raise self._without_source(name)
         return self.tensors[self.holder[name]]
+
+    def late(self, what: str, *names: str) -> UnsupportedError:
+        """What has to be known when the model is compiled depends on these values: which inputs would decide it."""
+        waiting, seen = [self.value(name).name for name in names if name], dict[str, None]()
+        while waiting:
+            if (name := waiting.pop()) not in seen:
+                seen[name] = None
+                waiting += self.ops[self.writer[name]].inputs if name in self.writer else ()
+        inputs = sorted(self.given & seen.keys())
+        told = ",".join(f"{name}=VALUE" for name in inputs)
+        remedy = f"{limits.TELL} {told}" if 0 < len(inputs) <= MOST_TOLD else ""
+        return UnsupportedError(what, remedy=remedy)
 
     def _without_source(self, name: str) -> ModelError:
         if name in self.computed:
@@ -364,10 +378,13 @@ class Node:
         if tensor.data is None and not tensor.elements:
             return np.empty(tensor.shape, tensor.dtype)  # nothing that could be computed
         if tensor.data is None:
-            raise UnsupportedError(f"{self.kind} with {what} computed at run time", where=self.name)
+            raise self.late(index, what)
         if tensor.quant is not None:
             return (tensor.data.astype(np.float64) - tensor.zero_point) * tensor.scale
         return tensor.data
+
+    def late(self, index: int, what: str) -> UnsupportedError:
+        return self.builder.late(f"{self.kind} with {what} computed at run time", self.inputs[index])
 
     def integers(self, index: int, what: str) -> list[int]:
         return [int(v) for v in self.constant(index, what).reshape(-1)]

@@ -16,22 +16,17 @@ from atonc.machine.base.errors import ModelError, UnsupportedError
 
 MOST_TURNS = 256
 KINDS = {"If": ("then_branch", "else_branch"), "Loop": ("body",)}
-EXPORT = (
-    "give the input that chooses a value, if it is one whole number (--fix-parametric-shapes NAME=VALUE), or export "
-    "the model for one case"
-)
+EXPORT = "export the model for one case"
 
 
 @translates("If")
 def branch(node: Node) -> None:
     condition = node.input(0)
     if condition.data is None:
-        raise UnsupportedError(
-            f"If whose condition {node.inputs[0]!r} is computed at run time",
-            where=node.name,
-            rule="the order of operators is fixed when the model is compiled: constants and shapes decide",
-            remedy=EXPORT,
-        )
+        error = node.builder.late(f"If whose condition {node.inputs[0]!r} is computed at run time", node.inputs[0])
+        error.rule = "the order of operators is fixed when the model is compiled: constants and shapes decide"
+        error.remedy = error.remedy or EXPORT
+        raise error
     if condition.elements != 1:
         raise ModelError(f"If with a condition of shape {condition.shape}", where=node.name)
     found = _body(node, "then_branch" if condition.data.reshape(-1)[0] else "else_branch")
@@ -101,16 +96,17 @@ def _number(node: Node, index: int, what: str) -> float | None:
         return None
     data = node.input(index).data
     if data is None or data.size != 1:
-        raise refusal(node, f"{what} computed at run time")
+        error = node.late(index, what)
+        raise refusal(node, f"{what} computed at run time", error.remedy)
     return float(data.reshape(-1)[0])
 
 
-def refusal(node: Node, what: str) -> UnsupportedError:
+def refusal(node: Node, what: str, remedy: str = EXPORT) -> UnsupportedError:
     return UnsupportedError(
         f"Loop with {what}",
         where=node.name,
         rule=f"loops are unrolled: at most {MOST_TURNS} turns of all loops, as many as constants and shapes say",
-        remedy=EXPORT,
+        remedy=remedy or EXPORT,
     )
 
 

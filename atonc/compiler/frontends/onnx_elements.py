@@ -188,15 +188,6 @@ def celu(node: Node) -> Tensor:
     return node.step("mul", made, number(node, alpha, made))
 
 
-@translates("Swish")
-def swish(node: Node) -> Tensor:
-    x, alpha = node.input(0), node.number("alpha", 1.0)
-    if alpha == 1.0:
-        return node.step("silu", x)
-    made = node.step("logistic", node.step("mul", x, number(node, alpha, x)))
-    return node.step("mul", x, made)
-
-
 @translates("ThresholdedRelu")
 def thresholded_relu(node: Node) -> Tensor:
     x = node.input(0)
@@ -379,7 +370,7 @@ def layer_norm(node: Node) -> None:
 
 @translates("com.microsoft.SkipLayerNormalization", RMS[3])
 def skip_layer_norm(node: Node) -> None:
-    """Of the sum of two tensors and a bias; the sum is an output too."""
+    """The sum of two tensors and a bias is normalised, and is an output too."""
     x = node.step("add", node.input(0), node.input(1))
     rms = node.kind in RMS
     bias, offset = node.optional(3 if rms else 4), None if rms else node.optional(3)

@@ -104,7 +104,7 @@ def ceil_mode(node: Node, x: Tensor, attrs: dict[str, Any], kernel: Pair) -> Non
 def conv_weights(node: Node, weights: Tensor) -> Tensor:
     """[out, in/groups, height, width] -> [out, height, width, in/groups]; sequences get height 1."""
     if weights.data is None:
-        raise UnsupportedError(f"{node.kind} with weights computed at run time", where=node.name)
+        raise node.late(1, "weights")
     data = weights.data[:, :, None] if weights.data.ndim == 3 else weights.data
     if data.ndim != 4:
         raise UnsupportedError(f"{node.kind} with weights {weights.shape}", where=node.name)
@@ -136,8 +136,18 @@ def plain_bias(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None) -> T
 def conv(node: Node) -> Tensor:
     x, weights = node.input(0), node.input(1)
     attrs = conv_attrs(node, x, weights)
-    kernel = conv_weights(node, weights)
-    return node.step("conv", x, kernel, plain_bias(node, x, kernel, node.optional(2)), **attrs)
+    return biased(node, x, conv_weights(node, weights), node.optional(2), attrs)
+
+
+def biased(node: Node, x: Tensor, kernel: Tensor, bias: Tensor | None, attrs: dict[str, Any]) -> Tensor:
+    """A bias that the network computes is added behind the convolution."""
+    if bias is None or bias.is_constant:
+        return node.step("conv", x, kernel, plain_bias(node, x, kernel, bias), **attrs)
+    return node.step("add", node.step("conv", x, kernel, **attrs), _upright(node, bias, len(x.shape)))
+
+
+def _upright(node: Node, bias: Tensor, rank: int) -> Tensor:
+    return node.reshaped(bias, (bias.elements, *(1 for _ in range(rank - 2))))
 
 
 @translates("QLinearConv")
@@ -154,7 +164,7 @@ def conv_transpose(node: Node) -> Tensor:
     """Weights [in, out/groups, height, width] -> [out, height, width, in/groups]."""
     x, weights = node.input(0), node.input(1)
     if weights.data is None:
-        raise UnsupportedError("ConvTranspose with weights computed at run time", where=node.name)
+        raise node.late(1, "weights")
     groups = node.integer("group", 1)
     attrs = window_attrs(node, x, weights.shape[2:]) | {"groups": groups}
     data = weights.data[:, :, None] if weights.data.ndim == 3 else weights.data
@@ -413,3 +423,88 @@ def qlinear_concat(node: Node) -> Tensor:
         raise ModelError("QLinearConcat joins nothing", where=node.name)
     axis = node.axis(node.integer("axis", 0), len(parts[0].shape))
     return node.step("concat", *parts, dtype=parts[0].dtype, quant=node.quantisation(0, 1), axis=axis)
+
+
+MOST_SUMMED = 2048
+
+
+@translates("CumSum")
+def running_sum(node: Node) -> Tensor:
+    """A product with a triangle of ones along the axis."""
+    x = node.input(0)
+    axis = node.axis(node.integers(1, "axis")[0], len(x.shape))
+    size = x.shape[axis]
+    if size > MOST_SUMMED:
+        raise UnsupportedError(f"CumSum of {size} values", where=node.name, rule=f"at most {MOST_SUMMED} in a row")
+    dtype = "float32" if x.quant is not None else x.dtype
+    ones = np.triu(np.ones((size, size), dtype), node.integer("exclusive", 0))
+    ones = ones.T if node.integer("reverse", 0) else ones
+    perm = (*(k for k in range(len(x.shape)) if k != axis), axis)
+    rows = node.step("reshape", _turned(node, x, perm), shape=(x.elements // max(1, size), size))
+    made = product(node, rows, node.builder.constant(f"{node.name}:ones", np.ascontiguousarray(ones)))
+    back = node.step("reshape", made, shape=tuple(x.shape[k] for k in perm))
+    return _turned(node, back, tuple(perm.index(k) for k in range(len(perm))))
+
+
+def _turned(node: Node, x: Tensor, perm: tuple[int, ...]) -> Tensor:
+    return x if perm == tuple(range(len(perm))) else node.step("transpose", x, perm=perm)
+
+
+@translates("Einsum")
+def einsum(node: Node) -> Tensor:
+    """Sums of one tensor, and products of two, one after the other."""
+    names, target = _letters(node)
+    left, first = node.input(0), names[0]
+    for k, second in enumerate(names[1:], start=1):
+        wanted = {letter for later in (target, *names[k + 1 :]) for letter in later}
+        left, first = _product_of(node, (left, first), (node.input(k), second), wanted)
+    return _turned(node, *_summed(node, left, first, target))
+
+
+def _letters(node: Node) -> tuple[list[str], str]:
+    """Names the axes of every input and of the result; those behind `...` are Greek."""
+    inputs, arrow, target = "".join(node.text("equation", "").split()).partition("->")
+    names = inputs.split(",")
+    if len(names) != len(node.inputs):
+        raise ModelError(f"Einsum {inputs!r} of {len(node.inputs)} inputs", where=node.name)
+    spare = [chr(code) for code in range(0x3B1, 0x3B1 + 16)]
+    for k, name in enumerate(names):
+        missing = len(node.input(k).shape) - len(name.replace("...", ""))
+        names[k] = name.replace("...", "".join(spare[16 - missing :]) if missing else "")
+    rest = sorted({letter for name in names for letter in name if letter in spare})
+    counts = "".join(names)
+    target = (
+        target.replace("...", "".join(rest))
+        if arrow
+        else "".join([*rest, *sorted(letter for letter in set(counts) - set(rest) if counts.count(letter) == 1)])
+    )
+    if any(len(set(name)) != len(name) or len(name) != len(node.input(k).shape) for k, name in enumerate(names)):
+        raise UnsupportedError(f"Einsum {inputs!r}, which takes a diagonal", where=node.name)
+    return names, target
+
+
+def _summed(node: Node, x: Tensor, name: str, target: str) -> tuple[Tensor, tuple[int, ...]]:
+    """Without the axes that the target does not have; and the order that it asks for."""
+    gone = tuple(k for k, letter in enumerate(name) if letter not in target)
+    kept = [letter for letter in name if letter in target]
+    made = node.step("sum", x, axes=gone, keepdims=False) if gone else x
+    return made, tuple(kept.index(letter) for letter in target)
+
+
+def _product_of(
+    node: Node, left: tuple[Tensor, str], right: tuple[Tensor, str], wanted: set[str]
+) -> tuple[Tensor, str]:
+    (a, of_a), (b, of_b) = left, right
+    sizes = dict(zip(of_b + of_a, b.shape + a.shape, strict=True))
+    alone = [set(of_a) - set(of_b) - wanted, set(of_b) - set(of_a) - wanted]  # summed before
+    keep_a, keep_b = ("".join(c for c in name if c not in gone) for name, gone in zip((of_a, of_b), alone, strict=True))
+    shared = [c for c in keep_a if c in keep_b and c in wanted]
+    inner = [c for c in keep_a if c in keep_b and c not in wanted]
+    rows, columns = ([c for c in keep if c not in shared + inner] for keep in (keep_a, keep_b))
+    parts = []
+    for (x, name), order in (((a, of_a), (shared, rows, inner)), ((b, of_b), (shared, inner, columns))):
+        turned = _turned(node, *_summed(node, x, name, "".join(c for group in order for c in group)))
+        shape = (*(sizes[c] for c in shared), *(math.prod(sizes[c] for c in group) for group in order[1:]))
+        parts.append(node.reshaped(turned, shape))
+    whole = "".join([*shared, *rows, *columns])
+    return node.reshaped(product(node, parts[0], parts[1]), tuple(sizes[c] for c in whole)), whole

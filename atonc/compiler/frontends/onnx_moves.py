@@ -437,6 +437,14 @@ def resize(node: Node) -> Tensor:
         rounding = "simple" if old else node.text("nearest_mode", "round_prefer_floor")
         made = _nearest(node, x, axes, coordinates, rounding)
     elif mode in ("linear", "cubic"):
+        cut = [axis for axis in axes if np.float32(axis.size_in) * np.float32(axis.scale) != axis.size_out]
+        if coordinates == "align_corners" and cut and not node.has(3):
+            raise UnsupportedError(
+                f"Resize with align_corners by {cut[0].scale}, which is no whole size",
+                where=node.name,
+                rule="onnxruntime aligns the corners of the size cut off, the standard does not",
+                remedy="give sizes in place of scales",
+            )
         made = _blended(node, x, axes, coordinates, mode)
     else:
         raise UnsupportedError(f"Resize in mode {mode}", where=node.name)

@@ -12,8 +12,26 @@ from typing import Any
 
 import numpy as np
 
-from atonc.compiler.frontends import limits, onnx_control, onnx_elements, onnx_layers, onnx_moves, onnx_recurrent
-from atonc.compiler.frontends.limits import EXTERNAL, advise, model_bytes, refuse, require_names, told_equalised
+from atonc.compiler.frontends import (
+    limits,
+    onnx_attention,
+    onnx_control,
+    onnx_elements,
+    onnx_layers,
+    onnx_moves,
+    onnx_recurrent,
+)
+from atonc.compiler.frontends.limits import (
+    EXTERNAL,
+    FIX,
+    advise,
+    model_bytes,
+    refuse,
+    require_names,
+    size_given,
+    told_equalised,
+    value_given,
+)
 from atonc.compiler.frontends.onnx_builder import TRANSLATORS, Builder, Node
 from atonc.compiler.frontends.onnx_control import renamed_nodes
 from atonc.compiler.frontends.onnx_elements import ELEMENT_TYPES, type_name
@@ -106,7 +124,7 @@ def _reads(node: Any) -> Iterator[str]:
                 yield from _reads(inner)
 
 
-_REGISTERED = (onnx_control, onnx_elements, onnx_layers, onnx_moves, onnx_recurrent)
+_REGISTERED = (onnx_attention, onnx_control, onnx_elements, onnx_layers, onnx_moves, onnx_recurrent)
 _MOST_OPSETS = 1 << 30
 _AGAIN = "the file may be cut, damaged or of another format: export or fetch it again"
 _WELL_FORMED = "a node has the inputs and attributes that its operator asks for, with values it can take"
@@ -118,7 +136,7 @@ def read_file(path: Path) -> Graph:
 
 
 def read_onnx(
-    data: bytes, name: str = "", cut_outputs: Sequence[str] = (), fixed_shapes: Mapping[str, int] | None = None
+    data: bytes, name: str = "", cut_outputs: Sequence[str] = (), fixed_shapes: Mapping[str, Any] | None = None
 ) -> Graph:
     """The graph of the file; anything damaged is a ModelError. External data is never followed."""
     model = _parse(data, name)
@@ -130,7 +148,7 @@ def read_onnx(
     outputs = find_cuts(graph, cut_outputs) if cut_outputs else [output.name for output in graph.output]
     builder = _start(graph, outputs)
     known = {d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim}
-    notes = require_names(fixed_shapes or {}, known | {v.name for v in graph.input if is_number(v)})
+    notes = require_names(fixed_shapes or {}, known, {v.name for v in graph.input})
     inputs = _read_edges(graph, builder, fixed_shapes or {})
     opsets = {entry.domain: int(entry.version) for entry in model.opset_import}
     builder.inline = partial(_inline, builder, opsets)
@@ -211,7 +229,7 @@ def _start(graph: Any, outputs: Sequence[str]) -> Builder:
     return builder
 
 
-def _read_edges(graph: Any, builder: Builder, fixed_shapes: Mapping[str, int]) -> list[str]:
+def _read_edges(graph: Any, builder: Builder, fixed_shapes: Mapping[str, Any]) -> list[str]:
     """Constants and graph inputs; old files list their constants among the inputs."""
     total = 0
     for proto in graph.initializer:
@@ -224,23 +242,26 @@ def _read_edges(graph: Any, builder: Builder, fixed_shapes: Mapping[str, int]) -
     for value in graph.input:
         if value.name in builder.holder:
             continue
-        tensor = Tensor(value.name, _input_shape(value, fixed_shapes), _element_type(value))
-        if value.name in fixed_shapes and is_number(value):
-            data = np.full(tensor.shape, fixed_shapes[value.name], tensor.dtype)
+        if value.name in fixed_shapes:
+            data = given_value(value, fixed_shapes)
             builder.bind(value.name, builder.constant(value.name, data))
             continue
+        tensor = Tensor(value.name, _input_shape(value, fixed_shapes), _element_type(value))
         builder.bind(value.name, tensor := builder.add_tensor(tensor))
+        builder.given.add(tensor.name)
         inputs.append(tensor.name)
     return inputs
 
 
-WHOLE_NUMBERS = ("int32", "int64")
-
-
-def is_number(value: Any) -> bool:
-    """Whether an input is one whole number, such as a sampling rate: it may be given when the model is compiled."""
-    kind, dims = value.type.tensor_type, value.type.tensor_type.shape.dim
-    return ELEMENT_TYPES.get(int(kind.elem_type)) in WHOLE_NUMBERS and all(dim.dim_value == 1 for dim in dims)
+def given_value(value: Any, given: Mapping[str, Any]) -> Array:
+    """What the user says of an input, such as a sampling rate or axes; a list gives its length where that is open."""
+    dims = value.type.tensor_type.shape.dim
+    sizes = [int(dim.dim_value) or size_given(given, dim.dim_param) for dim in dims]
+    shape = tuple(sizes) if all(sizes) else None
+    data = value_given(given[value.name], value.name, shape, _element_type(value))
+    if len(data.shape) != len(sizes):
+        raise InputError(f"the input {value.name[:60]!r} has {count(len(sizes), 'dimension')}", where=FIX)
+    return data
 
 
 def _element_type(value: Any) -> str:
@@ -252,11 +273,11 @@ def _element_type(value: Any) -> str:
     return ELEMENT_TYPES[code]
 
 
-def _input_shape(value: Any, fixed_shapes: Mapping[str, int]) -> tuple[int, ...]:
+def _input_shape(value: Any, fixed_shapes: Mapping[str, Any]) -> tuple[int, ...]:
     """Named sizes may be given; a batch that is left open becomes 1."""
     dims = []
     for index, dim in enumerate(value.type.tensor_type.shape.dim):
-        size = int(dim.dim_value) or fixed_shapes.get(dim.dim_param, 0)
+        size = int(dim.dim_value) or size_given(fixed_shapes, dim.dim_param)
         if size <= 0 and index:
             label = dim.dim_param[:40]
             size_of = f"give the size that it was trained with: --fix-parametric-shapes {label}=SIZE"

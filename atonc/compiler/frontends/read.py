@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from atonc.compiler.frontends.limits import advise, model_bytes, require_names
 from atonc.compiler.ir import Graph
@@ -21,7 +22,7 @@ FOREIGN = {
 ST_INTERMEDIATE = re.compile(r"_OE_\d+_\d+_\d+$")
 
 
-def read(path: Path, cut_outputs: Sequence[str] = (), fixed_shapes: Mapping[str, int] | None = None) -> Graph:
+def read(path: Path, cut_outputs: Sequence[str] = (), fixed_shapes: Mapping[str, Any] | None = None) -> Graph:
     """Reads TFLite and ONNX. `cut_outputs` names tensors to stop at: what comes after them need not be supported."""
     if path.suffix.lower() in FOREIGN:
         raise UnsupportedError(
@@ -51,7 +52,7 @@ def in_file(path: Path, error: AtoncError) -> AtoncError:
     return error
 
 
-def _read(path: Path, data: bytes, cut_outputs: Sequence[str], fixed_shapes: Mapping[str, int]) -> Graph:
+def _read(path: Path, data: bytes, cut_outputs: Sequence[str], fixed_shapes: Mapping[str, Any]) -> Graph:
     if is_tflite(path, data):
         from atonc.compiler.frontends.tflite import read_tflite
 

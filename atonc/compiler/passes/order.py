@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
-from typing import Protocol
+from typing import Any, Protocol
 
 from atonc.compiler.ir import Graph
 from atonc.compiler.ops.run import REPORT, RULE, require_agreement, said
@@ -66,7 +66,7 @@ class PassOptions:
     output_type: str = ""
     inputs_channel_position: str = ""  # chfirst or chlast; empty: as in the model
     outputs_channel_position: str = ""
-    fixed_shapes: dict[str, int] = field(default_factory=dict)  # used by the front ends
+    fixed_shapes: dict[str, Any] = field(default_factory=dict)  # used by the front ends
 
 
 Pass = Callable[[Graph], Graph]

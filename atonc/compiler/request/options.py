@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from atonc.compiler.schedule.passes import ON_REQUEST, PASSES, help_with, help_without, unseen
 from atonc.machine.base.declare import RARE, Takes, check, declared, default_of, did_you_mean, option
@@ -97,7 +97,7 @@ def require_arguments(ids: tuple[str, ...]) -> None:
             )
 
 
-def shapes(text: str) -> dict[str, int]:
+def shapes(text: str) -> dict[str, Any]:
     from atonc.compiler.frontends.limits import parse_fixed_shapes
 
     return parse_fixed_shapes(text)
@@ -202,11 +202,11 @@ class Options:
     outputs_channel_position: str = option(
         "", "--outputs-ch-position", EDGES, "channels of the outputs", takes=Takes(choices=_POSITIONS, rare=True)
     )
-    fixed_shapes: dict[str, int] = option(
+    fixed_shapes: dict[str, Any] = option(
         dict,
         "--fix-parametric-shapes",
         MODEL,
-        "sizes of free dimensions, values of inputs of one whole number: B=1,sr=16000",
+        "sizes of free dimensions, values of inputs: B=1,sr=16000,axes=0,2",
         metavar="SHAPES",
         parse=shapes,
         takes=RARE,

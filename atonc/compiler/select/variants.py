@@ -52,6 +52,10 @@ LABELS = {
     # sums of two tensors
     "stored vector": "the vector as it is stored",
     "repeated vector": "the vector several times in a row",
+    "spread vector": "each value for all channels, written by a convolution",
+    # means over channels
+    "averaged": "averages by the pooling units",
+    "summed": "sums by a convolution with equal weights",
 }
 
 

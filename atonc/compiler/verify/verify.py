@@ -424,6 +424,14 @@ def _remedy(layer: LayerCheck) -> str:
     return f"{elsewhere}report the model: {wrong}"
 
 
+def apart(got: Array, expected: Array) -> Array:
+    """Differences; equal infinities have none, and what is not a number is equal to itself."""
+    with np.errstate(invalid="ignore"):
+        difference: Array = np.abs(got.astype(np.float64) - expected)
+        difference[(got == expected) | (np.isnan(difference) & np.isnan(got) & np.isnan(expected))] = 0.0
+    return difference
+
+
 def _check(graph: Graph, name: str, pairs: list[tuple[Array, Array]]) -> OutputCheck:
     """One array of differences at a time: outputs may be images."""
     tensor, largest, equal, close, count = graph.tensors[name], 0.0, 0, 0, 0
@@ -431,7 +439,7 @@ def _check(graph: Graph, name: str, pairs: list[tuple[Array, Array]]) -> OutputC
     finite = together[1][np.isfinite(together[1])]
     unit = code_size(graph, tensor, finite)
     for got, expected in pairs:
-        difference = np.abs(np.ravel(got).astype(np.float64) - np.ravel(expected)) / unit
+        difference = apart(np.ravel(got), np.ravel(expected)) / unit
         largest = float(np.maximum(largest, difference.max(initial=0.0)))
         equal += int(np.count_nonzero(difference == 0))
         close += int(np.count_nonzero(difference <= 1))

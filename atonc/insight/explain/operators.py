@@ -69,6 +69,8 @@ _ALIASES = {
     "resize": "resize_linear",
     "batchnormalization": "batch_norm",
     "l2normalization": "l2_norm",
+    **dict.fromkeys(("biasgelu", "fastgelu"), "gelu"),
+    "quickgelu": "silu",
     **dict.fromkeys(("layernormalization", "skiplayernormalization"), "layer_norm"),
     **{f"{name}normalization": "rms_norm" for name in ("rms", "simplifiedlayer", "skipsimplifiedlayer")},
     "stridedslice": "slice",
@@ -85,9 +87,11 @@ _ALIASES = {
 _COMPOSED = {
     TABLE: ("Celu", "IsInf", "IsNaN", "Selu", "Shrink", "Softsign", "ThresholdedRelu"),
     CPU: (
-        "CastLike", "GatherElements", "GlobalLpPool", "GroupNormalization", "Hardmax", "InstanceNormalization",
-        "LpNormalization", "LpPool", "MeanVarianceNormalization", "Mod", "ReduceL1", "ReduceL2", "ReduceLogSum",
-        "ReduceLogSumExp", "ReduceSumSquare", "Trilu", "Xor",
+        "Attention", "CastLike", "CausalConvWithState", "GatherElements", "GlobalLpPool", "GroupNormalization",
+        "Hardmax", "InstanceNormalization", "LinearAttention", "LpNormalization", "LpPool",
+        "MeanVarianceNormalization", "Mod", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp",
+        "ReduceSumSquare", "RotaryEmbedding", "SwiGLU", "Trilu", "Xor", "com.microsoft.Attention",
+        "com.microsoft.MultiHeadAttention",
     ),
     FOLDED: ("Constant", "ConstantOfShape", "EyeLike", "Size", "DENSIFY"),
     EDGE: ("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"),

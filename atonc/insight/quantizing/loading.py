@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.frontends import limits
-from atonc.compiler.frontends.limits import model_bytes, require_names
-from atonc.compiler.frontends.onnx_qdq import constant_data, find_cuts, is_number, needed_nodes, sort_nodes
+from atonc.compiler.frontends.limits import model_bytes, require_names, size_given
+from atonc.compiler.frontends.onnx_qdq import constant_data, find_cuts, given_value, needed_nodes, sort_nodes
 from atonc.compiler.frontends.read import is_tflite
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.from_torch import is_pt2
@@ -143,12 +143,12 @@ QUANTISED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLi
              "ConvInteger", "MatMulInteger", "QGemm")  # fmt: skip
 
 
-def load(path: Path, fixed_shapes: Mapping[str, int] | None = None) -> Any:
+def load(path: Path, fixed_shapes: Mapping[str, Any] | None = None) -> Any:
     """The tidy float model of an .onnx, .tflite or .pt2 file."""
     return tidy(read(path, fixed_shapes), path.name)
 
 
-def read(path: Path, fixed_shapes: Mapping[str, int] | None = None, cut_outputs: Sequence[str] = ()) -> Any:
+def read(path: Path, fixed_shapes: Mapping[str, Any] | None = None, cut_outputs: Sequence[str] = ()) -> Any:
     """The model as it was exported, with its shapes; what cannot be quantised is refused here."""
     progress.stage("reading the model")
     model = _as_onnx(path)
@@ -225,7 +225,7 @@ def require_float(model: Any, name: str) -> None:
         )
 
 
-def fixed(model: Any, sizes: Mapping[str, int], name: str) -> Any:
+def fixed(model: Any, sizes: Mapping[str, Any], name: str) -> Any:
     """Open sizes by their names; a batch that is left open becomes 1."""
     from onnx import TensorProto
 
@@ -243,11 +243,16 @@ def fixed(model: Any, sizes: Mapping[str, int], name: str) -> Any:
             )
     named = {dim.dim_param for value in inputs for dim in value.type.tensor_type.shape.dim if dim.dim_param}
     numbered = {f"{value.name}:{index}" for value in inputs for index in range(len(_dims(value)))}
-    require_names(sizes, named | numbered | constants)
+    require_names(sizes, named | numbered, constants)
     for value in inputs:
         for index, dim in enumerate(_dims(value)):
             known = int(dim.dim_value) if dim.dim_value > 0 else 0
-            size = known or sizes.get(dim.dim_param, 0) or sizes.get(f"{value.name}:{index}", 0) or int(index == 0)
+            size = (
+                known
+                or size_given(sizes, dim.dim_param)
+                or size_given(sizes, f"{value.name}:{index}")
+                or int(index == 0)
+            )
             if size <= 0:
                 label = dim.dim_param or f"{value.name}:{index}"
                 raise ModelError(
@@ -267,14 +272,12 @@ def fixed(model: Any, sizes: Mapping[str, int], name: str) -> Any:
     return model
 
 
-def _give_numbers(graph: Any, values: Mapping[str, int]) -> None:
-    """Inputs of one whole number that the user has named become constants."""
-    from onnx import helper, numpy_helper
+def _give_numbers(graph: Any, values: Mapping[str, Any]) -> None:
+    """Inputs that the user has given a value become constants."""
+    from onnx import numpy_helper
 
-    for value in [value for value in graph.input if value.name in values and is_number(value)]:
-        kind, shape = value.type.tensor_type.elem_type, [1] * len(_dims(value))
-        data = np.full(shape, values[value.name], helper.tensor_dtype_to_np_dtype(kind))
-        graph.initializer.append(numpy_helper.from_array(data, value.name))
+    for value in [value for value in graph.input if value.name in values]:
+        graph.initializer.append(numpy_helper.from_array(given_value(value, values), value.name))
         graph.input.remove(value)
 
 

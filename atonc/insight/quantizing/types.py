@@ -87,9 +87,10 @@ class QuantizeOptions:
         (), "--state", DATA, "OUT=IN, or auto, by names: states of frames in order, one scale for both ends",
         metavar="PAIRS", parse=names,
     )  # fmt: skip
-    fixed_shapes: dict[str, int] = option(
-        dict, "--fix-parametric-shapes", MODEL, "sizes of free dimensions, values of inputs of one whole number: "
-        "B=1,T=16 or {'x:2': 48}", metavar="SHAPES", parse=shapes, takes=RARE,
+    fixed_shapes: dict[str, Any] = option(
+        dict, "--fix-parametric-shapes", MODEL,
+        "sizes of free dimensions, values of inputs: B=1,axes=0,2 or {'x:2': 48}",
+        metavar="SHAPES", parse=shapes, takes=RARE,
     )  # fmt: skip
     cut_outputs: tuple[str, ...] = option(
         (), "--cut-output-tensors", MODEL, "the model ends with these tensors: tails such as NMS are left to the "

@@ -16,6 +16,7 @@ import numpy as np
 
 from atonc.compiler.ir import Op, Tensor
 from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.conv.ones import LEAST_SIDE, spread
 from atonc.compiler.lower.elementwise.function import fitted
 from atonc.compiler.lower.move.copies import Move, copy
 from atonc.compiler.lower.registry import Refusal
@@ -156,7 +157,7 @@ def operand_codes(operand: Operand, op: Op, context: Context, values: Mapping[st
     return np.broadcast_to(found if operand.table is None else looked_up(operand.table, found), shape)
 
 
-AS_STORED, IN_A_ROW = Variant("stored vector"), Variant("repeated vector")
+AS_STORED, IN_A_ROW, SPREAD = Variant("stored vector"), Variant("repeated vector"), Variant("spread vector")
 
 
 def turns_in_a_row(operand: Operand, context: Context) -> int:
@@ -168,9 +169,11 @@ def turns_in_a_row(operand: Operand, context: Context) -> int:
     return next((k for k in range(int(least), shape.times) if shape.times % k == 0), 1)
 
 
-def in_a_row(op: Op, context: Context, operand: Operand, turns: int) -> tuple[list[TaskGroup], Operand]:
-    """Epochs that write the vector so often, and the operand that reads it there."""
-    run, times = operand.repeats.run, operand.repeats.times
+def in_a_row(op: Op, context: Context, operand: Operand) -> tuple[list[TaskGroup], Operand]:
+    """Epochs that write the vector as often as it takes, and the operand that reads it there."""
+    turns, run, times = turns_in_a_row(operand, context), operand.repeats.run, operand.repeats.times
+    if turns == 1:
+        return [], operand
     longer = context.scratch(turns * run, f"{op.name}:repeated")
     move = Move(StridedView.whole(operand.buffer, (run,)).repeat(0, turns), StridedView.whole(longer, (turns, run)))
     groups = copy(context, [move], origin_of(op), f"repeated operand of {op.name}")
@@ -178,25 +181,41 @@ def in_a_row(op: Op, context: Context, operand: Operand, turns: int) -> tuple[li
     return groups, replace(operand, buffer=longer, repeats=Repeats(1, times // turns, turns * run), source=source)
 
 
+def _of_single_values(operand: Operand, context: Context) -> bool:
+    """Whether an engine would take a turn for every value."""
+    one, many = operand.repeats.run == operand.element_bytes == 1, operand.repeats.outer >= LEAST_SIDE**2
+    return one and many and not operand.repeats.plain and context.numerics != "2.x"
+
+
+def spread_out(op: Op, context: Context, operand: Operand) -> tuple[list[TaskGroup], Operand]:
+    """Epochs that write every value as often as it repeats, and the operand that reads all of them."""
+    if not _of_single_values(operand, context):
+        return [], operand
+    values, times = operand.repeats.outer, operand.repeats.times
+    groups, target = spread(op, context, operand.buffer, values, times)
+    return groups, replace(
+        operand, buffer=target, repeats=Repeats(1, 1, values * times), source=operand.source or operand.buffer
+    )
+
+
+Change = Callable[[Op, Context, Operand], tuple[list[TaskGroup], Operand]]
 Wire = Callable[[TaskBuilder, Callable[[int], str]], str]  # puts the units down, given who reads the n-th operand
 
 
 def in_parts(op: Op, context: Context, operands: tuple[Operand, Operand], wire: Wire) -> list[TaskGroup]:
-    """As the operands lie, or with short vectors in a row first, whichever takes less."""
+    """As the operands lie, or with short vectors in a row or single values spread first, whichever takes less."""
 
-    def as_stored(context: Context) -> list[TaskGroup]:
-        return _parts(op, context, operands, wire)
-
-    turns = [turns_in_a_row(operand, context) for operand in operands]
-    if max(turns) == 1:
-        return as_stored(context)
-
-    def repeated(context: Context) -> list[TaskGroup]:
-        found = [in_a_row(op, context, o, k) if k > 1 else ([], o) for o, k in zip(operands, turns, strict=True)]
+    def drawn(change: Change, context: Context) -> list[TaskGroup]:
+        found = [change(op, context, operand) for operand in operands]
         before = [group for groups, _ in found for group in groups]
         return [*before, *_parts(op, context, (found[0][1], found[1][1]), wire)]
 
-    return chosen(context, cheapest([(AS_STORED, (Drawing(as_stored),)), (IN_A_ROW, (Drawing(repeated),))]))
+    rows: list[tuple[Variant, Change]] = [(AS_STORED, lambda op, context, operand: ([], operand))]
+    rows += [(IN_A_ROW, in_a_row)] if any(turns_in_a_row(operand, context) > 1 for operand in operands) else []
+    rows += [(SPREAD, spread_out)] if any(_of_single_values(operand, context) for operand in operands) else []
+    if len(rows) == 1:
+        return _parts(op, context, operands, wire)
+    return chosen(context, cheapest((variant, (Drawing(partial(drawn, change)),)) for variant, change in rows))
 
 
 def _parts(op: Op, context: Context, operands: tuple[Operand, Operand], wire: Wire) -> list[TaskGroup]:

@@ -17,6 +17,7 @@ from math import gcd, prod
 
 from atonc.compiler.ir import Op
 from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.conv.ones import mean_of_channels
 from atonc.compiler.lower.move.copies import Move, Units, borders, copy, identity_pad, inside, pad_view, wirings
 from atonc.compiler.lower.move.recipe import change_between
 from atonc.compiler.lower.pool.means import (
@@ -42,7 +43,7 @@ from atonc.compiler.plan.flow import EachWindow, TaskFlow, Unfollowing
 from atonc.compiler.plan.policy import WORTH_SPLITTING
 from atonc.compiler.plan.streams import Area, Loop, engine
 from atonc.compiler.plan.task import TaskGroup
-from atonc.compiler.select.enumerate import attempt
+from atonc.compiler.select.enumerate import Drawing, attempt, cheapest, chosen
 from atonc.compiler.select.form import RefusedForm
 from atonc.compiler.select.rules import (
     LAYOUT,
@@ -56,6 +57,7 @@ from atonc.compiler.select.rules import (
     POOL_SHAPE,
     POOL_WINDOW,
 )
+from atonc.compiler.select.variants import Variant
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import UnitConfig
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, POOL_CHANNELS, POOL_LINE, POOL_THREE_LINES, most_pooled
@@ -557,8 +559,21 @@ def _window_means(
         yield Means(near.buffer, far.buffer, kept, window, batch, area or pixels, line, *offsets)
 
 
+AVERAGED, SUMMED = Variant("averaged"), Variant("summed")
+
+
 @codes_recipe("mean", "sum")
 def lower_mean(op: Op, context: Context) -> list[TaskGroup]:
+    """Over channels by a convolution, where that costs less or a POOL is too coarse."""
+    rank = len(context.tensor(op.inputs[0]).shape)
+    channels = {axis % rank for axis in op.attrs["axes"]} == {rank - 1}
+    if not channels or context.numerics == "2.x":
+        return _averaged(op, context)
+    ways = (AVERAGED, _averaged), (SUMMED, mean_of_channels)
+    return chosen(context, cheapest((variant, (Drawing(partial(draw, op)),)) for variant, draw in ways))
+
+
+def _averaged(op: Op, context: Context) -> list[TaskGroup]:
     """Over any axes that are at most two stretches of neighbours."""
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     axes = {axis % len(x.shape) for axis in op.attrs["axes"]}

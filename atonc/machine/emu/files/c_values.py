@@ -77,6 +77,7 @@ _TRANSPARENT = {
     "LL_Address_Virtual2Physical",
     "LL_ATON_virt_to_bus",
 }
+_NUMBERS = {f"__builtin_{name}{size}": float(name) for name in ("inf", "nan") for size in ("", "f")}
 _PORT_MACROS = {"ATONN_DSTPORT", "ATONN_SRCPORT"}
 # Macros that stand for a designator: LL_Switch_Init_Source(1) = v means .source1 = v
 _DESIGNATOR_MACRO = re.compile(r"LL_Switch_(?:Init|Deinit)_(Dest|Source|Context|Frames)\s*\(\s*(\d?)\s*\)")
@@ -358,6 +359,8 @@ class Evaluator:
         if name in _PORT_MACROS and len(args) == 5:
             _, _, unit, instance, port = (self.value(a, scope) for a in args)
             return {"unit": unit, "instance": instance, "port": port}
+        if name in _NUMBERS:
+            return _NUMBERS[name]
         if name == "defined" and len(args) == 1:
             return int(scope.unit.source.is_defined(self.unit.slice(args[0])))
         return Symbol(self.unit.slice(node)[:200])

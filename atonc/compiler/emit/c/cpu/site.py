@@ -114,9 +114,6 @@ class Site:
         return Pointer(tensor.name, ctype or TYPES[tensor.dtype][1], False, offset_bytes)
 
     def reals(self, values: Array, ctype: str = "double") -> ConstantTable:
-        """A table of numbers that C can write down."""
-        if not np.all(np.isfinite(values.astype(np.float64))):
-            raise self.refuse("a constant is not finite")
         return table(ctype, values)
 
     # --- number formats
