@@ -422,19 +422,19 @@ def try_all(
     return ranked(found)
 
 
-def quick(view: CompileView, allowed: Callable[[TriedOption], bool] = lambda one: True) -> TriedOption | None:
-    """The option that brings most time, of those that may bring much: the price of weights in RAM is known, few others
-    are compiled, and only while what they may bring is more than what is known to be possible. None: nothing does."""
+def quick(view: CompileView, allowed: Callable[[TriedOption], bool] = lambda one: True) -> tuple[TriedOption, ...]:
+    """Options that bring much time, the best first: the price of weights in RAM is known, few others are compiled, and
+    only while what they may bring is more than what is known to be possible."""
     subject = Subject.of(view)
-    best, bounds = _resident_outlook(view, subject), [(action.most_cycles(subject), action) for action in ACTIONS[1:]]
-    best = best if best is not None and allowed(best) else None
+    known, bounds = _resident_outlook(view, subject), [(action.most_cycles(subject), action) for action in ACTIONS[1:]]
+    good = [known] if known is not None and allowed(known) else []
     for most, action in sorted(bounds, key=lambda row: -row[0])[:_QUICK_TRIES]:
-        if most > max(WORTH, best.gain if best else 0.0) * view.cost.cycles:
+        if most > max([WORTH, *(one.gain for one in good)]) * view.cost.cycles:
             for _, options in offered(subject, (action,))[:1]:
                 with progress.part(f"trying {reproduce.changes(view.options, options)}"):
                     found, _ = tried(subject, action, options, verify=False)
-                best = found if allowed(found) and (best is None or found.gain > best.gain) else best
-    return best if best is not None and best.gain > WORTH else None
+                good += [found] if allowed(found) else []
+    return tuple(sorted((one for one in good if one.gain > WORTH), key=lambda one: -one.gain))
 
 
 def _resident_outlook(view: CompileView, subject: Subject) -> TriedOption | None:
