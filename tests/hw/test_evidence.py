@@ -175,7 +175,7 @@ def test_neighbouring_writers_are_looked_at() -> None:
 
 class TestArguments:
     def test_few_and_complete(self) -> None:
-        assert 0 < len(ARGUMENTS) <= 10
+        assert 0 < len(ARGUMENTS) <= 11
         assert [a.id for a in ARGUMENTS] == [f"S{n}" for n in range(1, len(ARGUMENTS) + 1)]
         for argument in ARGUMENTS:
             assert all(len(text) > 40 for text in (argument.allows, argument.why, argument.seen, argument.disproof))

@@ -25,6 +25,7 @@ def examples() -> list[tuple[Graph, Op]]:
     weights = tensor("w", (4, 3, 3, 4), "int8", 0.1, data=np.ones((4, 3, 3, 4), np.int8))
     numbers = tensor("n", (4,), "float64", data=np.ones(4))
     index = tensor("i", (3,), "int32")
+    order = {"kernels": 3, "channels": 5, "units": ((0, 4), (0, 4, 0, 7)), "turned": True}
     return [
         one_op("reshape", [x], [f("y", (32, 4), **Q)]),
         one_op("pad", [x], [f("y", (2, 5, 4, 4), **Q)], pads=((0, 0), (0, 1), (0, 0), (0, 0))),
@@ -40,6 +41,7 @@ def examples() -> list[tuple[Graph, Op]]:
         one_op("conv", [x, weights], [y], groups=1, rounded="twice", **picture),
         one_op("transpose_conv", [x, weights], [y], **picture),
         one_op("matmul", [x, f("b", (4, 4), **Q)], [y]),
+        one_op("pack_kernels", [x], [f("z", (8, 48), **Q)], **order),
         one_op("max_pool", [x], [y], window=(3, 3), **picture),
         one_op("average_pool", [x], [y], window=(3, 3), rounded="as codes", **picture),
         one_op("mean", [x], [f("y", (2, 4), **Q)], axes=(1, 2)),

@@ -331,3 +331,15 @@ def test_constants() -> None:
     same_three_ways(*one_op("shape", [x], [tensor("y", (3,), "int32")]), {"x": np.zeros((3, 4, 5), np.int8)})
     value = tensor("v", (), "float32", data=np.float32(1.5))
     same_three_ways(*one_op("fill", [value], [tensor("y", (2, 3), "int8", 0.5, 1)]), {})
+
+
+@quick
+@given(st.integers(1, 3), st.integers(1, 20), st.integers(1, 12), st.integers(1, 17), st.booleans(), st.integers(0, 99))
+def test_pack_kernels(count: int, columns: int, depth: int, kernels: int, turned: bool, seed: int) -> None:
+    x = tensor("x", (count, columns, depth) if turned else (count, depth, columns), "int8", 0.5, 3)
+    units = ((0, depth), (depth // 2, depth - depth // 2, -1, -1), (0, depth, 0, -64), (0, 0))
+    attrs = {"kernels": kernels, "channels": depth + 2, "units": units, "turned": turned}
+    shape = infer_shape("pack_kernels", attrs, [x.shape])
+    assert shape is not None
+    graph, op = one_op("pack_kernels", [x], [tensor("y", shape, "int8", 0.5, 3)], **attrs)
+    same_three_ways(graph, op, values_of(graph, seed))

@@ -13,6 +13,7 @@ BOTH(matmul);
 BOTH(conv);
 BOTH(arg_extreme);
 BOTH(move);
+BOTH(pack_kernels);
 BOTH(copy);
 
 #ifndef EVERY
@@ -229,6 +230,19 @@ static void moves(void)
   }
 }
 
+static void packing_kernels(void)
+{
+  for (int32_t k = 0; k < 60; k += EVERY) {
+    int32_t columns = 1 + (int32_t)draw(16), depth = 1 + (int32_t)draw(28), kernels = 1 + (int32_t)draw(17);
+    int32_t first = (int32_t)draw((uint32_t)depth), turned = (int32_t)draw(2);
+    int32_t units[] = {0, depth, -1, 0, first, depth - first, -1, -1, 0, depth, 0, 64};
+    random_bytes();
+    atonc_pack_kernels((int8_t *)out_at(0, 0), (const int8_t *)in, 2, columns, depth, turned, kernels, depth + 3, 3, units);
+    plain_pack_kernels((int8_t *)out_at(1, 0), (const int8_t *)in, 2, columns, depth, turned, kernels, depth + 3, 3, units);
+    compare("pack_kernels");
+  }
+}
+
 static void unpacking(void)
 {
   for (uint32_t count = 0; count < 200; count += EVERY) {
@@ -250,6 +264,7 @@ int main(void)
   extremes();
   short_rows();
   moves();
+  packing_kernels();
   unpacking();
   board_print_number(cases);
   board_print(" cases, ");

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from atonc.compiler.ir import Op
-from atonc.compiler.lower.product.recipe import MOST_DEPTH, terms_of
+from atonc.compiler.lower.conv.chains import limits
+from atonc.compiler.lower.product.plan import MODE, farthest
 from atonc.compiler.lower.semantics import arithmetic, operators, sums
 from atonc.compiler.ops import run_graph
 from tests.lower.harness import activation, constant, graph_of, run
@@ -68,16 +69,10 @@ def test_linear_resizing(scale: float, watched: list[int]) -> None:
 
 
 def test_sums_between_units_of_products_of_activations() -> None:
-    """Two factors of at most `MOST_DEPTH` products: whatever the zero points, no sum of terms leaves 24 bits."""
-    features, kernels = np.array([0, 255]), np.array(ENDS)
+    """As many products as a unit has channels: whatever the zero points, no sum of terms leaves 24 bits."""
     for zero in (0, 1, 127, 128, 255):
         for kernel_zero in (-128, -127, -1, 0, 1, 127):
-            way = np.zeros((2, 2), np.int64)
-            for term in terms_of(zero, kernel_zero):
-                f = np.full(2, zero) if term.features.name == "ZERO" else features
-                k = {"CODES": kernels, "COMPLEMENTS": -1 - kernels, "VALUE": np.full(2, term.value)}[term.kernels.name]
-                way = way + np.outer(f, k)
-                assert np.abs(way).max() * MOST_DEPTH < 1 << 23
+            assert 0 < farthest(zero, kernel_zero) * limits(MODE, 1, 1).channels < 1 << 23
 
 
 @pytest.mark.parametrize("kind", ["add", "sub"])

@@ -74,7 +74,7 @@ def test_off_by_default_and_without_evidence_are_two_properties(monkeypatch: pyt
 
 def test_unused_passes() -> None:
     assert unused((), ()) == tuple(ON_REQUEST)
-    off = ("pack", "prefetch", "attention", "many-writers")
+    off = ("pack", "prefetch", "engine-kernels", "many-writers")
     assert unused(("pack",), ("tables",)) == tuple(p.name for p in ALL if p.name in off)
 
 

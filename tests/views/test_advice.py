@@ -3,6 +3,7 @@ says, for networks whose layers are too coarse, not seen in ST programs, in floa
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -16,6 +17,8 @@ from atonc.compiler.compile.reproduce import asking
 from atonc.compiler.request.options import Options
 from atonc.doors.cli.cli import main, parse
 from atonc.doors.verbs.compiling import compiler_options, model_path
+from atonc.insight.explain.folder import folder_view
+from atonc.insight.report.key_figures import best_actions
 from tests.frontends.onnx_models import Net
 from tests.frontends.tflite_models import O, T, build
 
@@ -145,3 +148,19 @@ def test_a_network_without_layers_is_advised_nothing(
 def test_commands_are_those_that_were_given(words: str, before: dict, after: dict, wanted: str) -> None:  # type: ignore[type-arg]
     made = asking(shlex.split(words), Path("elsewhere/m"), Options(**before), "network", Options(**after))
     assert made == f"atonc {wanted}"
+
+
+def test_terminal_json_and_pages_give_the_same_advice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What `generate` measured, in the same order, also when the folder is opened later."""
+    model, build = tmp_path / "net.onnx", tmp_path / "build"
+    model.write_bytes(float_input(Net()))
+    words = ["generate", str(model), "-o", str(build), "--no-verify"]
+    assert main(words) == 0
+    last = advised(capsys.readouterr().out)
+    assert main([*words, "--json"]) == 0
+    first, *_ = tries = json.loads(capsys.readouterr().out)["next"]
+    assert last.words == [word for word in shlex.split(first["command"]) if word != "--json"]
+    assert first["brings"].endswith(last.said) and first["latency_ms"] == pytest.approx(last.ms, abs=6e-4)
+    shown = [(one.what, one.gain) for one in best_actions(folder_view(build))]
+    assert shown[: len(tries)] == [(one["option"], one["brings"]) for one in tries]
+    assert json.dumps(first["brings"]) in (build / "report.html").read_text()

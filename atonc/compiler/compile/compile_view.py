@@ -41,6 +41,7 @@ class CompileView:
     files: tuple[str, ...] = ()
     path: Path | None = None  # of the model, as it was named
     words: tuple[str, ...] = ()  # of the command line that asked for it, where there is one
+    advice: tuple[tuple[str, str], ...] = ()  # options that were tried and help: flags, what each brings
     may_be_resident: bool = True  # False: where the network goes, no weights stay in RAM
 
     @cached_property

@@ -18,6 +18,7 @@ from atonc.compiler.frontends.coverage import require_quantised
 from atonc.compiler.frontends.read import in_file, read
 from atonc.compiler.ir import Array, Graph
 from atonc.compiler.lower.map_ops import Mapped
+from atonc.compiler.lower.product.kernels import packs_kernels, with_packed_kernels
 from atonc.compiler.ops import RunOnDemand
 from atonc.compiler.passes import order
 from atonc.compiler.passes.cuts import cut_inputs
@@ -160,7 +161,7 @@ def compile_canonical(
     started = started or time.perf_counter()
     given = given_inputs(source, graph, options.calibration)
     setting = setting_of(source, graph, options, memory, given)
-    decisions, generators = _beginning(graph, options)
+    decisions, generators = _beginning(setting.graph, options)
     while True:
         best, found = search(setting, decisions, generators, watch)
         if options.decisions:
@@ -196,6 +197,8 @@ def setting_of(
         affinity = cpu_alone(graph, options.on_npu)
     else:
         affinity = resolve(source, graph, options.on_cpu, options.on_npu)
+    if packs_kernels(target.trust, options.schedule_without, options.schedule_with):
+        graph = with_packed_kernels(graph, affinity.on_cpu)
     calibrate = cache(partial(typical_runs, graph, memory, given))
     return Setting(graph, memory, target, options, affinity, calibrate, options.prefer)
 

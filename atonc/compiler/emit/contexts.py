@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from atonc.compiler.emit.program import Program
-from atonc.compiler.plan.types import BufferKind
+from atonc.compiler.plan.types import BufferKind, CpuPlan
 from atonc.machine.hw.mpool import MemoryPool
 from atonc.machine.hw.safety import CheckedBuffer, CheckedPool, PoolKind, SafetyContext, pool
 from atonc.machine.hw.safety.evidence import PUBLISHED, Trust
+from atonc.machine.hw.safety.evidence.epochs import BY_CPU, BY_ENGINES
 
 Life = tuple[int, int]  # numbers of the first and the last step
 
@@ -23,11 +24,28 @@ def safety_contexts(
     memories = tuple(pool(p.name, p.base, p.size_bytes, p.writable) for p in pools)
     users = tuple(CheckedPool(u.symbol, u.address, u.limit - u.address, PoolKind.USER) for u in program.user_io)
     homes = [home for home in program.placed.values() if home.buffer.kind != BufferKind.CONSTANT]
-    buffers = [CheckedBuffer(home.buffer.name, home.address, home.buffer.size_bytes) for home in homes]
+    writers = _writers(program)
+    buffers = [
+        CheckedBuffer(home.buffer.name, home.address, home.buffer.size_bytes, tuple(writers[home.buffer.name]))
+        for home in homes
+    ]
     lives = [(home.first + 1, home.last + 1) for home in homes]
     known = partial(SafetyContext, (*memories, *users), trust=trust)
     found = {step.number: known() for step in program.steps}
     return found | {number: known(buffers=alive) for number, alive in _alive(buffers, lives)}
+
+
+def _writers(program: Program) -> Mapping[str, Collection[str]]:
+    """By buffer: who writes it in an inference."""
+    found = defaultdict[str, dict[str, None]](dict)
+    for step in program.steps:
+        if isinstance(step.plan, CpuPlan):
+            written = [(name, BY_CPU) for name in step.plan.outputs]
+        else:
+            written = [(use.buffer, BY_ENGINES) for use in step.plan.engines.values() if use.writes]
+        for name, who in written:
+            found[name][str(who.value)] = None
+    return found
 
 
 def _alive(buffers: Sequence[CheckedBuffer], lives: Sequence[Life]) -> Iterator[tuple[int, tuple[CheckedBuffer, ...]]]:

@@ -4,6 +4,7 @@ is fused behind other operators, softmax, conversions between number formats, an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -53,13 +54,24 @@ def prelu(call: OpCall) -> list[Real]:
     return [np.where(x >= 0, x, x * slope)]
 
 
+@lru_cache(maxsize=8)
+def _of_differences(scale: float) -> tuple[Real, Real]:
+    """Scaled differences of bytes, and their exponentials: few of what millions of elements have."""
+    scaled = -np.arange(256.0) * scale
+    return scaled, portable.exp(scaled)
+
+
 @computes("softmax", "log_softmax")
 def softmax(call: OpCall) -> list[Real]:
     """Differences to the largest value are scaled: with one scale they depend on the difference of codes only."""
     x, axis, beta = call.arg(0), call.attrs.get("axis", -1), call.attrs.get("beta", 1.0)
     values, scale = (x.centred, x.scales[0] * beta) if x.scales.size == 1 else (x.real, beta)
-    shifted = (values - values.max(axis=axis, keepdims=True)) * scale
-    exponentials = portable.exp(shifted)
+    shifted = values - values.max(axis=axis, keepdims=True)
+    if values is x.centred and x.codes.dtype.itemsize == 1:
+        shifted, exponentials = (row[-shifted.astype(np.int16)] for row in _of_differences(float(scale)))
+    else:
+        shifted = shifted * scale
+        exponentials = portable.exp(shifted)
     total = np.expand_dims(portable.ordered_sum(exponentials, (axis,)), axis)
     return [shifted - portable.log(total) if call.op.kind == "log_softmax" else exponentials / total]
 

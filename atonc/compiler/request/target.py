@@ -14,21 +14,22 @@ from atonc.compiler.place import BoardMemory, board, read_board
 from atonc.compiler.place.pools import movable_outside, not_secure
 from atonc.compiler.request.options import ANY_FORM, SEEN, W4_STREAM, Options
 from atonc.compiler.schedule import MANY_WRITERS, PREFETCH, TABLES
-from atonc.compiler.schedule.passes import resting_on
+from atonc.compiler.schedule.passes import ENGINE_KERNELS, resting_on
 from atonc.machine.base.errors import InputError
 from atonc.machine.hw.board import board_names, find_board
 from atonc.machine.hw.cycles import hardware
 from atonc.machine.hw.machine import Machine
 from atonc.machine.hw.safety.evidence import Feature, Grade, Trust
 from atonc.machine.hw.safety.evidence.board_file import NO_ANSWERS, BoardEvidence, read_board_evidence
-from atonc.machine.hw.safety.evidence.epochs import FETCHES, KEPT, MANY, TABLE
+from atonc.machine.hw.safety.evidence.epochs import BY_ENGINES, FETCHES, KEPT, MANY, TABLE
 from atonc.machine.hw.safety.evidence.unit_features import NARROW
 from atonc.machine.hw.target import Target
 
 # what no published program has, by pass of `--schedule-with` and by form of `--allow-unproven`
 ASKED: Mapping[str, Iterable[Feature]] = {
     TABLES: (Feature(TABLE, "ARITH", KEPT),),
-    PREFETCH: FETCHES,
+    PREFETCH: (*FETCHES, BY_ENGINES),
+    ENGINE_KERNELS: (BY_ENGINES,),
     W4_STREAM: (NARROW,),
     MANY_WRITERS: MANY,
 }

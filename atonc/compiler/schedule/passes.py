@@ -30,6 +30,7 @@ class Pass:
 KERNELS_IN_RAM = "15 ST programs of one owner read kernels from the NPU's RAM, none with a recorded result"
 FUSE, MANY_WRITERS, ONE_PASS, POOLS = "fuse", "many-writers", "one-pass", "pools"
 PREFETCH, TABLES = "prefetch", "tables"
+ATTENTION, ENGINE_KERNELS = "attention", "engine-kernels"
 ALL = (  # those with a verb in the order in which they run
     Pass("borders", "windows on features of one byte, on a copy with its zero point around it", rounds_elsewhere=True),
     Pass(FUSE, "an operator behind another one in the same epoch"),
@@ -38,8 +39,9 @@ ALL = (  # those with a verb in the order in which they run
     Pass("pack", "tasks of different operators side by side", verb="pack_ops"),
     Pass(POOLS, "windows of a pooling behind the convolution that writes the image; a part of fuse"),
     Pass("stripe", "rows of several convolutions in turn, where the tensors between them have no room on the chip"),
+    Pass(ATTENTION, "products of two activations as convolutions, whose kernels the CPU packs in RAM", argument="S11"),
     Pass(PREFETCH, "weights copied ahead into free RAM by idle engines", default=False, seen=False),
-    Pass("attention", "products of two activations as convolutions whose kernels are read from RAM", False, False),
+    Pass(ENGINE_KERNELS, "stream engines pack the kernels of these products, instead of the CPU", False, False),
     Pass(TABLES, "coefficients stay in their unit for later epochs that want the same", False, False),
     Pass(
         MANY_WRITERS,

@@ -28,6 +28,13 @@ BY_NATURE: dict[str, Rule] = {
     "log_softmax": _rule("CPU-LOG-SOFTMAX", "as softmax, with a logarithm", "functions of one value", _EDGE),
     "arg_max": _rule("CPU-ARG-MAX", "the NPU compares values but keeps no positions", "no positions", _EDGE),
     "arg_min": _rule("CPU-ARG-MIN", "the NPU compares values but keeps no positions", "no positions", _EDGE),
+    "pack_kernels": _rule(
+        "PRODUCT-KERNELS",
+        "the CPU packs the kernels of a product of two activations: no ST program has kernels that an engine wrote in "
+        "the same inference",
+        "kernels that are constants, or that the CPU has written",
+        "try --schedule-with engine-kernels on a board",
+    ),
     "quantize": _rule(
         "CPU-QUANTIZE",
         "float values enter the model here; the NPU has no floats",
@@ -99,9 +106,7 @@ POOL_WINDOW = _rule(
     "stages of 3x3",
     "use smaller windows",
 )
-POOL_LINES = _rule(
-    "POOL-LINE", "the image lines are too long for POOL", "line memory", "pool in two dimensions"
-)
+POOL_LINES = _rule("POOL-LINE", "the image lines are too long for POOL", "line memory", "pool in two dimensions")
 POOL_PICTURE = _rule("POOL-PICTURE", "the image is too large for POOL", "image registers", "pad or tile it")
 POOL_SHAPE = _rule("POOL-SHAPE", "pooling works on one image", "batch 1, channels last", "fix the batch to 1")
 POOL_DILATION = _rule("POOL-DILATION", "POOL has no dilation", "dilation 1", "dilation 1")
@@ -155,9 +160,9 @@ COARSE = _rule(
 )
 PRODUCT_UNPROVEN = _rule(
     "PRODUCT-UNPROVEN",
-    "a product of two activations is a convolution whose kernels are read from RAM",
-    "kernels in flash, as in all but three units of ST programs",
-    "try --schedule-with attention on a board",
+    "a product of two activations is a convolution whose kernels are written in the same inference",
+    "kernels that are constants",
+    "leave out what rules out argument S11: --silicon seen, --distrust S11, --schedule-without attention",
     _SEEN,
 )
 PRODUCT_SMALL = _rule(
@@ -168,8 +173,8 @@ PRODUCT_SMALL = _rule(
 )
 PRODUCT_DEPTH = _rule(
     "PRODUCT-DEPTH",
-    "sums of more products than the channels of one unit would be rounded on the way",
-    "128 products",
+    "sums of so many products may go beyond the 24 bits of a unit",
+    "8,388,607; the features of a softmax are at most 2 together",
     "cut the sum into parts and add them",
 )
 PRODUCT_SHAPE = _rule(

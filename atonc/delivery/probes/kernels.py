@@ -64,8 +64,8 @@ _NAMES = {"": "", CPU_RAM: "-cpu-ram", HYPERRAM: "-hyperram"}
 WRITTEN_KERNELS = tuple(
     Probe(
         f"{form}-written-kernels{_NAMES[memory]}",
-        f"{words} with kernels that an engine wrote into {place} in the epoch before (--schedule-with attention)",
-        "published kernels are constants; 3 units of one program read them from RAM",
+        f"{words} with kernels that an engine wrote into {place} in the epoch before (--schedule-with engine-kernels)",
+        "no program is published whose kernels an engine wrote; 15 of one owner read them from the NPU's RAM",
         partial(_written_kernels, conv, memory),
         f"{form}-kernels{_NAMES[memory]}" if memory else f"control-{form}",
         of_configuration=False,

@@ -91,13 +91,15 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
     if layout is not None:
         layouts.require_taken(layout, view)
         view = layouts.advised(layout, view)
+    advice = _advice(view, limits, options)
+    view = replace(view, advice=tuple((one.flags, one.brings) for one in advice))
     if folder is not None and all(gate.holds for gate in gates):
         trees = {} if layout is None else layouts.layout_tree(layout, view, folder, _release(options))
         view = write(view, folder, options, trees, post)
     if folder is None and options.output is not None and options.report:
         view = generating.write_reports(view, options.output)
     write_pictures(lambda: network_view(view), options)
-    document = compile_text.document(view, gates, options.verbose, _advice(view, limits, options))
+    document = compile_text.document(view, gates, options.verbose, advice)
     document = _with_edges(document, view, post, options.front_end if folder is not None else "")
     if options.st:
         document = replace(document, sections=options.st.sections(view), summary=())
@@ -136,10 +138,10 @@ def _with_edges(document: Document, view: CompileView, post: PostProcessing | No
     return document
 
 
-def _advice(view: CompileView, limits: Gates, options: argparse.Namespace) -> TriedOption | None:
-    """What to try next; None where nobody reads it."""
-    if options.st or options.json or options.quiet:
-        return None
+def _advice(view: CompileView, limits: Gates, options: argparse.Namespace) -> tuple[TriedOption, ...]:
+    """What to try next, the best first; nothing where nobody reads it."""
+    if options.st or (options.quiet and not options.json):
+        return ()
     from atonc.delivery.generate import generating
     from atonc.insight.explain.actions import quick
 

@@ -25,7 +25,7 @@ from atonc.compiler.ops.shapes import graph_macs
 from atonc.compiler.place.explain import PlacementError
 from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.request.options import Options
-from atonc.compiler.schedule.passes import ON_REQUEST, PREFETCH, TABLES
+from atonc.compiler.schedule.passes import ENGINE_KERNELS, ON_REQUEST, PREFETCH, TABLES
 from atonc.compiler.select import rules as mapping
 from atonc.compiler.select.form import RefusedForm
 from atonc.insight.explain import rules
@@ -212,7 +212,7 @@ def _passes(subject: Subject) -> Iterator[Changes]:
     useless = {
         PREFETCH: used.weights_bytes + used.activations_bytes <= _on_chip_bytes(made),  # then --resident takes all
         TABLES: not any("ACTIV" in unit for step in made.program.steps if step.epoch for unit in step.epoch.units),
-        "attention": not subject.lacks(mapping.PRODUCT_UNPROVEN),
+        ENGINE_KERNELS: not subject.lacks(mapping.BY_NATURE["pack_kernels"]),
     }
     yield from ({"schedule_with": (*asked, name)} for name in ON_REQUEST if name not in asked and not useless.get(name))
 
@@ -422,19 +422,19 @@ def try_all(
     return ranked(found)
 
 
-def quick(view: CompileView, allowed: Callable[[TriedOption], bool] = lambda one: True) -> TriedOption | None:
-    """The option that brings most time, of those that may bring much: the price of weights in RAM is known, few others
-    are compiled, and only while what they may bring is more than what is known to be possible. None: nothing does."""
+def quick(view: CompileView, allowed: Callable[[TriedOption], bool] = lambda one: True) -> tuple[TriedOption, ...]:
+    """Options that bring much time, the best first: the price of weights in RAM is known, few others are compiled, and
+    only while what they may bring is more than what is known to be possible."""
     subject = Subject.of(view)
-    best, bounds = _resident_outlook(view, subject), [(action.most_cycles(subject), action) for action in ACTIONS[1:]]
-    best = best if best is not None and allowed(best) else None
+    known, bounds = _resident_outlook(view, subject), [(action.most_cycles(subject), action) for action in ACTIONS[1:]]
+    good = [known] if known is not None and allowed(known) else []
     for most, action in sorted(bounds, key=lambda row: -row[0])[:_QUICK_TRIES]:
-        if most > max(WORTH, best.gain if best else 0.0) * view.cost.cycles:
+        if most > max([WORTH, *(one.gain for one in good)]) * view.cost.cycles:
             for _, options in offered(subject, (action,))[:1]:
                 with progress.part(f"trying {reproduce.changes(view.options, options)}"):
                     found, _ = tried(subject, action, options, verify=False)
-                best = found if allowed(found) and (best is None or found.gain > best.gain) else best
-    return best if best is not None and best.gain > WORTH else None
+                good += [found] if allowed(found) else []
+    return tuple(sorted((one for one in good if one.gain > WORTH), key=lambda one: -one.gain))
 
 
 def _resident_outlook(view: CompileView, subject: Subject) -> TriedOption | None:

@@ -130,6 +130,7 @@ def view_of(net: EmulatedNetwork, adjust: Adjust = lambda machine: machine) -> N
         tensors=saved.tensors if saved else _tensors(network, info),
         states=tuple(_state(one, banks) for one in named_states(network)),
         verified=saved.verified if saved else None,
+        advice=tuple(saved.advice.items()) if saved and machine == build_machine(network) else (),
     )
 
 

@@ -32,9 +32,7 @@ def operator_info(kind: str) -> OperatorInfo:
         return OperatorInfo(kind, NPU, (), "costs nothing: the bytes stay where they are")
     if recipe is not None:
         module = recipe.__module__.removeprefix("atonc.compiler.lower.")
-        where = CPU if kind in _ON_REQUEST else NPU
-        found = rules.MAY_REFUSE.get(kind) or rules.MAY_REFUSE[module]
-        return OperatorInfo(kind, where, found, _ON_REQUEST.get(kind, ""))
+        return OperatorInfo(kind, NPU, rules.MAY_REFUSE.get(kind) or rules.MAY_REFUSE[module])
     if kind in _FOLDED:
         return OperatorInfo(kind, FOLDED, (rules.NO_RECIPE,), "folded into its neighbours or into constants")
     if kind in rules.BY_NATURE:
@@ -44,8 +42,6 @@ def operator_info(kind: str) -> OperatorInfo:
         return OperatorInfo(kind, TABLE, found, "int8 in, int8 out; ReLU and clip are free behind a convolution")
     return OperatorInfo(kind, CPU, (rules.NO_RECIPE,))
 
-
-_ON_REQUEST = {"matmul": "on the NPU with --schedule-with attention"}
 
 # names of TFLite and ONNX that no spelling leads to ours
 _ALIASES = {

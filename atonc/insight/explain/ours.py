@@ -128,6 +128,7 @@ def network_view(view: CompileView) -> NetworkView:
         verified=_verified(view),
         search=compiled.search,
         decisions=compiled.decisions,
+        advice=view.advice,
     )
 
 

@@ -69,6 +69,7 @@ class Saved:
     options: Mapping[str, str] = field(default_factory=dict)
     reproduce: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # of the model and its compilation
+    advice: Mapping[str, str] = field(default_factory=dict)  # options that were tried: flags, what each brings
 
 
 def rows(network: NetworkView) -> dict[str, Any]:
@@ -82,6 +83,7 @@ def rows(network: NetworkView) -> dict[str, Any]:
         "verified": asdict(network.verified) if network.verified else None,
         "memory": network.memory.as_dict(),
         "notes": list(network.notes),
+        "advice": dict(network.advice),
         "options": dict(network.options or {}),
         "reproduce": dict(network.reproduce),
         "layers": [_row(layer) for layer in network.layers],
@@ -157,7 +159,8 @@ def _checked(root: Any, kinds: Mapping[int, str]) -> Saved:
     edges = root.get("edges") or {"inputs": [], "outputs": [], "inner": []}
     inputs, outputs, inner = (tuple(map(_tensor, _rows(edges[key]))) for key in ("inputs", "outputs", "inner"))
     memory = root.get("memory") or {}
-    named = {key: root[key] for key in ("model", "board", "verified", "options", "reproduce", "notes") if key in root}
+    told = ("model", "board", "verified", "options", "reproduce", "notes", "advice")
+    named = {key: root[key] for key in told if key in root}
     return _record(
         Saved,
         named,

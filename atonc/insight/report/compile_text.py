@@ -69,10 +69,10 @@ def document(
     view: CompileView,
     gates: Sequence[CheckResult] = (),
     verbose: bool = False,
-    advice: TriedOption | None = None,
+    advice: Sequence[TriedOption] = (),
 ) -> doc.Document:
-    """Details, then the figures that people look for; `gates`: what the user asked for; `advice`: an option that was
-    tried and brings much."""
+    """Details, then the figures that people look for; `gates`: what the user asked for; `advice`: options that were
+    tried and bring much, the best first."""
     cost, broken = view.cost, [gate.says for gate in gates if not gate.holds]
     on_cpu = [(reason.op, reason.node, one.milliseconds) for reason, one in cpu_steps(view)]
     written = [f"compiled in {view.compiled.seconds:.2f} s", *(f"wrote {file}" for file in view.files)]
@@ -91,14 +91,14 @@ def document(
         _verified(view),
         gate if broken else frames or parts.energy_row(cost.energy),
         doc.files_row(view.files),
-        doc.next_row(advice.brings, advice.command) if advice else doc.next_row(_next(view)),
+        doc.next_row(advice[0].brings, advice[0].command) if advice else doc.next_row(_next(view)),
     )
     proof = view.compiled.report  # a program that is wrong stopped before
     seen = [CheckResult("verification", True, f"{proof.layers} layers within their limits")] if proof else []
     return doc.Document(
         sections=sections,
         summary=summary,
-        data=lambda: as_json(view) | {"gates": broken},
+        data=lambda: as_json(view) | {"gates": broken, "next": list(map(_next_data, advice))},
         checks=[*seen, *gates],
     )
 
@@ -561,6 +561,10 @@ def _verified(view: CompileView) -> doc.SummaryRow:
     if all(is_close(output.cosine, output.within1_percent) for output in report.outputs):
         return doc.SummaryRow("verified", said, doc.Mark.DOUBT if poor else doc.Mark.GOOD)
     return doc.SummaryRow("verified", f"{said}, below {MIN_COSINE}: see {view.again('validate')}", doc.Mark.DOUBT)
+
+
+def _next_data(one: TriedOption) -> dict[str, Any]:
+    return doc.fields_of(one, "option=flags", "brings", "command") | {"latency_ms": one.after.latency_ms}
 
 
 def _next(view: CompileView) -> str:

@@ -42,9 +42,7 @@ def annotated(network: NetworkView) -> bytes:
 
 
 def _onnx_node(helper: Any, layer: LayerView) -> Any:
-    rules = [
-        f"{one.rule.id}: {one.seen}" + (f". Fix: {one.remedy}" if one.remedy else "") for one in layer.decisions
-    ]
+    rules = [f"{one.rule.id}: {one.seen}" + (f". Fix: {one.remedy}" if one.remedy else "") for one in layer.decisions]
     attributes = {
         "runs_on": layer.on,
         "epochs": list(layer.steps) or [-1],

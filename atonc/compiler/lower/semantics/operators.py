@@ -30,7 +30,7 @@ from atonc.compiler.ops.registry import evaluate
 from atonc.compiler.ops.values import Arg, finish
 
 if TYPE_CHECKING:
-    from atonc.compiler.lower.product.recipe import ProductTerm
+    from atonc.compiler.lower.product.plan import Addend
     from atonc.compiler.lower.resize.recipe import Ends, ResizePiece
 
 ONE = 256  # of the weights
@@ -52,17 +52,19 @@ def along(x: Any, axis: int, size: int, pieces: Sequence[ResizePiece], ends: End
 
 
 def multiplied(
-    left: NDArray[Any], right: NDArray[Any], terms: Sequence[ProductTerm], zero: int, rule: Requantisation
+    left: NDArray[Any], right: NDArray[Any], passes: Sequence[Sequence[Addend]], zero: int, rule: Requantisation
 ) -> Ints:
     """`left` [..., rows, depth] and `right` [..., depth, columns] as codes; `zero` of the features, 0..255."""
-    features, kernels = ints(left) + 128, ints(right)
-    total: Ints = np.zeros(1, np.int64)
-    for number, term in enumerate(terms, 1):
-        of_zeros = np.full_like(features, zero) if term.features.name == "ZERO" else features
-        by = {"CODES": kernels, "COMPLEMENTS": -1 - kernels, "VALUE": np.full_like(kernels, term.value)}
-        total = total + _product(of_zeros, by[term.kernels.name])
-        total = total if number == len(terms) else limited(total, 24)
-    return requantised(rule, limited(shifted(total, rule.out_shift), 16))
+    features, kernels, total = ints(left) + 128, ints(right), np.zeros(1, np.int64)
+    for number, chain in enumerate(passes):
+        total = total << rule.out_shift if number else total
+        for unit, (term, some) in enumerate(chain, 1):
+            own = features[..., some.first : some.first + some.count]
+            by = (kernels[..., some.first : some.first + some.count, :] & some.keep) ^ some.value
+            total = total + _product(np.full_like(own, zero) if term.of_zero else own, by)
+            total = total if unit == len(chain) else limited(total, 24)
+        total = limited(shifted(total, rule.out_shift), 16)
+    return requantised(rule, total)
 
 
 def _product(left: Ints, right: Ints) -> Ints:

@@ -37,6 +37,7 @@ VALUE_READ, VALUE_WRITTEN = 14, 60  # any other format: a number from memory, a 
 PAIR = 2 * VALUE_READ + VALUE_WRITTEN + 20
 MAC_VECTOR, MAC_8, MAC_16, MAC_FLOAT = 1, 7, 8, 14
 PRODUCT_MAC, PRODUCT_RESULT, PRODUCT_BYTE = 0.6, 35, 6  # of two tensors of bytes: also each byte of b once
+BYTE_PACKED, CHANNEL_PACKED, BYTE_FILLED, GROUP_PACKED = 2, 10, 0.5, 60  # kernels of products, eight in a group
 PRODUCT_DEPTH = 512  # the longest sum that is made of vectors
 RUN = 30  # the taps of one row of a window
 POSITION_COMPARED, BYTE_COMPARED, ROW_COMPARED = 16, 0.65, 76  # bytes side by side: with a loop of their own
@@ -171,6 +172,20 @@ def _matmul(read: Reader) -> CallPrice:
         cycles = results * (PRODUCT_RESULT + depth * PRODUCT_MAC) + batches * columns * depth * PRODUCT_BYTE
         basis = f"{PRODUCT_MAC} per multiply-add, {PRODUCT_RESULT} per result, {PRODUCT_BYTE} per byte of b"
     return CallPrice(cycles, basis, taken, results * read.item(1))
+
+
+def _pack_kernels(read: Reader) -> CallPrice:
+    matrices, columns, depth, turned, kernels, channels, units = (read.size(k) for k in range(2, 9))
+    sets = [min(kernels, columns - first) for first in range(0, columns, max(1, kernels))]
+    groups = sum(-(-size // 8) for size in sets)
+    each = columns * BYTE_PACKED if turned else groups * CHANNEL_PACKED
+    rows = read._rows(8, 9, 4)
+    cycles = sum(count * (each if mask else columns * BYTE_FILLED) for _, count, mask, _ in rows)
+    cycles += groups * units * GROUP_PACKED
+    sizes = (len(sets) - (sets[-1:] != [kernels])) * kernels, columns % max(1, kernels)
+    written = sum(-(-(-(-size * channels // 3) * 3 * units) // 16) * 16 for size in sizes)
+    basis = f"{BYTE_PACKED} per byte, or {CHANNEL_PACKED} per channel of eight kernels that lie side by side"
+    return CallPrice(matrices * cycles, basis, matrices * columns * depth, matrices * written)
 
 
 def _convert(read: Reader) -> CallPrice:
@@ -356,6 +371,7 @@ WORK: dict[str, Work] = {
     "atonc_conv": _conv,
     "atonc_transpose_conv": _conv,
     "atonc_matmul": _matmul,
+    "atonc_pack_kernels": _pack_kernels,
     "atonc_max_pool": _pool,
     "atonc_average_pool": _pool,
     "atonc_reduce": _reduce,

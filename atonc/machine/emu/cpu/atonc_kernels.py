@@ -677,6 +677,32 @@ def matmul(call: KernelCall) -> None:
     call.write(0, target.codes(total * left.scale * right.scale))
 
 
+@kernel("atonc_pack_kernels")
+def pack_kernels(call: KernelCall) -> None:
+    matrices, columns, depth, turned, kernels, channels, units = call.sizes(2, 7)
+    if not kernels:
+        raise call.fail("sets of no kernels")
+    table = call.integers(9, 4 * units).reshape(units, 4).tolist()
+    call.bounded(matrices, columns, channels, units)
+    shape = (matrices, columns, depth) if turned else (matrices, depth, columns)
+    codes = call.read(1, BYTE, call.bounded(*shape)).reshape(shape)
+    codes = codes if turned else codes.swapaxes(1, 2)
+    found = [np.zeros((matrices, 0), np.uint8)]
+    for first in range(0, columns, kernels):
+        for start, count, mask, value in table:
+            if not (start >= 0 <= count <= channels and start + count <= depth):
+                raise call.fail(f"{count} channels from {start} on, of {depth}")
+            block = np.zeros((matrices, len(range(columns)[first : first + kernels]), channels), np.uint8)
+            some = codes[:, first : first + kernels, start : start + count]
+            block[..., :count] = (some & np.uint8(mask & 255)) ^ np.uint8(value & 255)
+            eights = (block[:, k : k + 8].swapaxes(1, 2) for k in range(0, block.shape[1], 8))
+            found += [eight.reshape(matrices, -1) for eight in eights]
+            found.append(np.zeros((matrices, -block.shape[1] * channels % 3), np.uint8))
+        if columns - first - block.shape[1] < kernels:
+            found.append(np.zeros((matrices, -sum(part.shape[1] for part in found) % 16), np.uint8))
+    call.write(0, np.concatenate(found, axis=1))
+
+
 @kernel("atonc_max_pool")
 def max_pool(call: KernelCall) -> None:
     target, source, window = call.format(1), call.format(3), AtoncWindow.of_pool(call.struct(4))

@@ -56,6 +56,7 @@ class CheckedBuffer:
     name: str
     address: int
     size_bytes: int
+    writers: tuple[str, ...] = ()  # in the same inference: engines, the CPU
     start: int = field(init=False)  # secure addresses, worked out once: a network may keep thousands of buffers alive
     end: int = field(init=False)
 
@@ -125,6 +126,12 @@ class SafetyContext:
         place = secure(address)
         found = [buffer for buffer in self.buffers if buffer.start <= place < buffer.end]
         return max(found, key=lambda buffer: buffer.size_bytes, default=None)
+
+    def writers_at(self, address: int) -> list[str]:
+        """Who writes the buffers around an address, each once."""
+        place = secure(address)
+        found = (buffer.writers for buffer in self.buffers if buffer.start <= place < buffer.end)
+        return sorted({who for writers in found for who in writers})
 
 
 C = TypeVar("C", bound=UnitConfig)

@@ -11,6 +11,7 @@ from atonc.compiler.emit.c.calls import ConstantTable, CpuCall, Struct
 from atonc.compiler.emit.c.cpu.site import TYPES, Site, broadcast_steps, kernel_for, nested, table
 from atonc.compiler.ir import Array, Tensor
 from atonc.compiler.ops.conv import bias_in_real, pair
+from atonc.compiler.ops.kernel_order import KernelOrder
 from atonc.compiler.ops.movement import source_positions
 from atonc.compiler.ops.values import Arg
 
@@ -145,6 +146,18 @@ def matmul(site: Site) -> tuple[CpuCall, ...]:
         depth,
         columns,
         table("int32_t", (*steps_a, *steps_b)),
+    )
+
+
+@kernel_for("pack_kernels")
+def pack_kernels(site: Site) -> tuple[CpuCall, ...]:
+    source, order = site.input(), KernelOrder.of(site.attrs)
+    rows, columns = source.shape[-2:]
+    columns, depth = (rows, columns) if order.turned else (columns, rows)
+    sizes = (math.prod(source.shape[:-2]), columns, depth, int(order.turned), order.kernels, order.channels)
+    units = table("int32_t", np.array(order.attrs["units"]))
+    return site.call(
+        "atonc_pack_kernels", site.target(site.output()), site.source(source), *sizes, len(order.units), units
     )
 
 

@@ -1,7 +1,7 @@
 """Arguments: why a form whose parts were all seen may be used although the combination was not.
 
 Each is one entry with what it allows, the evidence, and what would disprove it; `docs/silicon.md` is written from them.
-There are at most ten: whatever they do not cover is unseen.
+There are at most eleven: whatever they do not cover is unseen.
 """
 
 from __future__ import annotations
@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.safety.evidence.epochs import BETWEEN, INTERLEAVED, RUN, TOGETHER, WHOLE
+from atonc.machine.hw.safety.evidence.epochs import (
+    BETWEEN,
+    BY_CPU,
+    CPU_SIDE,
+    INTERLEAVED,
+    KERNELS_OF,
+    MEMORY,
+    NPU_SIDE,
+    RUN,
+    TOGETHER,
+    WHOLE,
+)
 from atonc.machine.hw.safety.evidence.grades import Feature, Grade
 from atonc.machine.hw.safety.evidence.table import SeenNumbers, SeenWords, evidence, grade, words
 
@@ -194,6 +205,17 @@ def _seen_writers() -> str:
     )
 
 
+def _seen_kernels() -> str:
+    places = words(MEMORY, KERNELS_OF)
+    seen = "; ".join(f"{place}: {places[place]}" for place in (NPU_SIDE, CPU_SIDE))
+    return (
+        f"Kernels read from RAM ({seen}); in those from the NPU's RAM the application copies a matrix to where the "
+        "engine reads it, cleans the cache, and starts the network, none with a recorded result. Seven programs of "
+        "another owner whose memories outside the chip have no size, so that kernels come from RAM, agree with the "
+        "host on a board (cosine 0.99998); their words are not published."
+    )
+
+
 ARGUMENTS = (
     Argument(
         "S1",
@@ -336,6 +358,23 @@ ARGUMENTS = (
             "writers-five-interleaved-16",
         ),
         _interleaved,
+    ),
+    Argument(
+        "S11",
+        "Kernels that the CPU has written",
+        "kernels of a CONVACC in RAM that the CPU wrote in the same inference: the second factor of a product of two "
+        "activations. What stream engines wrote stays unseen",
+        "An engine reads bytes, whoever wrote them. The CPU writes what it leaves to the NPU in every network with "
+        "layers of both, and the cache is cleaned behind it in the same way. Weights that `--resident` keeps in RAM "
+        "are written by the CPU too, before the first inference.",
+        _seen_kernels,
+        "a product whose result changes when its kernels are written long before, or come from flash",
+        (
+            "deep-1x1-kernels-npu-ram",
+            "deep-1x1-kernels-cpu-ram",
+            "deep-1x1-written-kernels",
+        ),
+        lambda feature: feature == BY_CPU,
     ),
 )
 

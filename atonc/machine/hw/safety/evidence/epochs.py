@@ -263,6 +263,19 @@ def _port_feature(role: str, place: str) -> Feature:
     return Feature(MEMORY, role, place)
 
 
+# Kernels that are no constants, since something wrote them in the same inference. `safety.view` knows who, where the
+# program is ours; published kernels are constants, or the application writes them before it starts the network.
+
+KERNEL_WRITER, KERNELS_OF = "writer of kernels", "to CONVACC:1"
+BY_ENGINES, BY_CPU = (Feature(KERNEL_WRITER, "", who) for who in ("engines", "CPU"))
+
+
+def kernel_features(view: EpochView) -> Iterator[tuple[str, Feature]]:
+    for engine, config in view.engines.items():
+        writers = view.context.writers_at(config.address) if view.role(engine) == KERNELS_OF else ()
+        yield from ((engine, BY_ENGINES if who == BY_ENGINES.value else BY_CPU) for who in writers)
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # Copies from memory to memory by two stream engines, and what runs beside them. Copies of activations beside
 # convolutions are common; weights that are fetched from flash into RAM while a convolution reads flash are in no
@@ -428,14 +441,14 @@ def epoch_features(view: EpochView) -> Iterator[tuple[str, Feature]]:
         yield "", Feature(SIDE_BY_SIDE, "", set_of_chains(view.chains.values()))
     yield from _counts(view)
     yield from _tables(view)
-    for features in (port_features, copy_features, interface_features, feature_reader_features):
+    for features in (port_features, kernel_features, copy_features, interface_features, feature_reader_features):
         yield from features(view)
     yield from _neighbours(view)
 
 
 def reader_features(view: EpochView, readers: Collection[str]) -> Iterator[tuple[str, Feature]]:
     """Those of them that may change when these readers, and nothing else, move to other addresses."""
-    for features in (port_features, copy_features):
+    for features in (port_features, kernel_features, copy_features):
         yield from (row for row in features(view) if row[0] in readers)
     yield from _readers_and_writers(view, readers)
 

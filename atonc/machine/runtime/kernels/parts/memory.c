@@ -26,6 +26,12 @@ void atonc_copy(void *out, const void *in, uint32_t bytes)
 void atonc_fill(void *out, const uint8_t *item, uint32_t item_bytes_, uint32_t count)
 {
   uint8_t *to = out;
+#ifdef ATONC_VECTORS
+  if (item_bytes_ == 1) {
+    for (uint32_t i = 0; i < count; i += 16) vstrbq_p_u8(to + i, vdupq_n_u8(item[0]), vctp8q(count - i));
+    return;
+  }
+#endif
   for (uint32_t i = 0; i < count; i++) {
     for (uint32_t k = 0; k < item_bytes_; k++) *to++ = item[k];
   }

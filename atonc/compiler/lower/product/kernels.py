@@ -1,0 +1,44 @@
+"""The CPU packs the kernels of products: an operator of the graph in front of each, so that it is scheduled, placed,
+verified and priced as any other."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from atonc.compiler.ir import Graph, Op, Tensor
+from atonc.compiler.lower.product.plan import product_of
+from atonc.compiler.lower.registry import Refusal
+from atonc.compiler.ops.shapes import infer_shape
+from atonc.compiler.schedule.passes import ATTENTION, ENGINE_KERNELS
+from atonc.machine.hw.safety.evidence import Trust
+from atonc.machine.hw.safety.evidence.epochs import BY_CPU
+
+
+def packs_kernels(trust: Trust, without: Collection[str], asked: Collection[str]) -> bool:
+    return trust.allows(trust.grade(BY_CPU)) and ATTENTION not in without and ENGINE_KERNELS not in asked
+
+
+def with_packed_kernels(graph: Graph, on_cpu: Collection[str]) -> Graph:
+    """With such an operator where the NPU can multiply; `on_cpu`: operators that the user wants there."""
+    tensors, ops = dict(graph.tensors), list[Op]()
+    for op in graph.ops:
+        packing = None if op.kind != "matmul" or op.name in on_cpu else _packing(op, graph)
+        if packing is not None:
+            shape = infer_shape(packing.kind, packing.attrs, [graph.tensors[op.inputs[1]].shape])
+            assert shape is not None
+            factor, name = graph.tensors[op.inputs[1]], packing.outputs[0]
+            tensors[name] = Tensor(name, shape, factor.dtype, quant=factor.quant)
+            ops.append(packing)
+            op = replace(op, inputs=(*op.inputs, name))
+        ops.append(op)
+    return graph if len(ops) == len(graph.ops) else replace(graph, ops=tuple(ops), tensors=tensors)
+
+
+def _packing(op: Op, graph: Graph) -> Op | None:
+    try:
+        order = product_of(op, graph).order
+    except Refusal:
+        return None
+    name = f"{op.name}:kernels"
+    return Op("pack_kernels", name, op.inputs[1:2], (f"{op.inputs[1]}:{name}",), order.attrs, op.origin)
