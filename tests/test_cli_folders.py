@@ -63,9 +63,7 @@ def test_validate_passes_no_folder_that_was_changed(
     assert said in unwrapped(capsys.readouterr().err)
 
 
-def test_validate_runs_the_files_of_the_folder(
-    built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_validate_runs_the_files_of_the_folder(built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Whoever writes another kernel and another hash is found by what the network computes."""
     shutil.copytree(built, tmp_path / "out")
     shutil.copy(built.parent / "digits.tflite", tmp_path)

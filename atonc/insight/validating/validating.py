@@ -108,7 +108,8 @@ class BuiltEmulation(Emulation):
         self.program = at_addresses(compiled.program, {one.reloc_id: one.address for one in net.network.user_buffers})
         self._steps = {step.number: step for step in self.program.steps}
         names = (*self.graph.frame_inputs, *self.graph.frame_outputs)
-        self._same((self.program.placed[name].address for name in names), (i.address for i in (*net.inputs, *net.outputs)))
+        edges = (*net.inputs, *net.outputs)
+        self._same((self.program.placed[name].address for name in names), (info.address for info in edges))
         self._same(self._steps, (step.number for step in net.steps))
 
     def _same(self, compiled: Iterable[int], built: Iterable[int]) -> None:
