@@ -35,6 +35,7 @@ class OnnxWriter:
     ) -> None:
         self.graph, self.scales, self.layers, self.wide = graph, scales, layers, wide
         self.kept = set(plan.float_nodes)
+        self.named = {node.name for node in graph.nodes}  # which may be the names of tensors, too
         self.nodes: list[Any] = []
         self.constants: dict[str, Array] = {}
         self.four_bits = set[str]()  # constants that are stored as INT4
@@ -171,7 +172,8 @@ class OnnxWriter:
     def _add(self, kind: str, inputs: list[str], output: str, **more: Any) -> None:
         from onnx import helper
 
-        self.nodes.append(helper.make_node(kind, inputs, [output], output, **more))
+        name = f"{output}_{kind}" if output in self.named else output
+        self.nodes.append(helper.make_node(kind, inputs, [output], name, **more))
 
 
 def four_bit_tensor(codes: Array, name: str) -> Any:
