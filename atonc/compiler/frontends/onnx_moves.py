@@ -175,8 +175,8 @@ def split(node: Node) -> None:
         raise ModelError(f"{x.shape} cannot be split into {sizes} along axis {axis}", where=node.name)
     if 0 in sizes:
         whole, ends = [slice(0, size) for size in x.shape], np.cumsum(sizes).tolist()
-        for name, part, end in zip(node.outputs, sizes, ends, strict=True):
-            node.bind(name, node.sliced(x, [*whole[:axis], slice(end - part, end), *whole[axis + 1 :]]))
+        for name, size, end in zip(node.outputs, sizes, ends, strict=True):
+            node.bind(name, node.sliced(x, [*whole[:axis], slice(end - size, end), *whole[axis + 1 :]]))
         return
     dtype, quant = node.type_of("split", [x])
     shapes = [(*x.shape[:axis], part, *x.shape[axis + 1 :]) for part in sizes]
