@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from atonc.compiler.compare.reference import run_onnx
 from atonc.compiler.compile.pipeline import compile_graph
@@ -170,6 +170,18 @@ def test_a_condition_of_the_run_is_refused_and_may_be_given() -> None:
     for rate, kind in ((16000, "neg"), (8000, "abs")):
         graph = read_onnx(by_rate(), fixed_shapes={"sr": rate})
         assert graph.inputs == ("x",) and [op.kind for op in graph.ops] == [kind]
+        assert graph.outputs == ("y",) and graph.aliases["if/a"] == "y"
+
+
+def test_results_keep_their_names_through_nodes_that_only_pass_them_on() -> None:
+    """Of a Loop, and of Identity, where a later node reads what is a result as well."""
+    loop = ModelProto.FromString(looping(2)).graph.node[0]
+    nodes = [loop, helper.make_node("Identity", ["y"], ["kept"]), helper.make_node("Neg", ["kept"], ["n"]),
+             helper.make_node("Identity", ["n"], ["last"])]  # fmt: skip
+    data = model(nodes, [value("x", (1, 3))], ["kept", "all", "y", "last"], m=np.int64(2))
+    graph = read_onnx(data)
+    assert graph.outputs == ("kept", "all", "y", "last")
+    assert [op.outputs[0] for op in graph.ops if op.kind in ("neg", "identity")] == ["last", "y"]
 
 
 def test_cutting_keeps_what_a_branch_takes_from_outside() -> None:
