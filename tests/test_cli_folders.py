@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -51,7 +52,6 @@ def test_validate_says_what_to_pass_where_the_model_changed(
 def test_validate_passes_no_folder_that_was_changed(
     damage: str, built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It compiles the model again, so a damaged image would not show."""
     shutil.copytree(built, tmp_path / "out")
     shutil.copy(built.parent / "digits.tflite", tmp_path)
     (image,) = (tmp_path / "out").glob("*xSPI2.raw")
@@ -61,6 +61,20 @@ def test_validate_passes_no_folder_that_was_changed(
     assert main(["validate", str(tmp_path / "out"), "-b", "1"]) == 2
     said = "is not the file that was generated" if damage == "changed" else "its files cannot be checked"
     assert said in unwrapped(capsys.readouterr().err)
+
+
+def test_validate_runs_the_files_of_the_folder(built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever writes another kernel and another hash is found by what the network computes."""
+    shutil.copytree(built, tmp_path / "out")
+    shutil.copy(built.parent / "digits.tflite", tmp_path)
+    (image,), manifest = (tmp_path / "out").glob("*xSPI2.raw"), tmp_path / "out" / "network_manifest.json"
+    before = image.read_bytes()
+    image.write_bytes(bytes(value ^ 0x40 for value in before))
+    hashes = [hashlib.sha256(data).hexdigest() for data in (before, image.read_bytes())]
+    manifest.write_text(manifest.read_text().replace(*hashes))
+    assert main(["validate", str(tmp_path / "out"), "-b", "1"]) == 1
+    said = capsys.readouterr()
+    assert "failed" in said.out and "LSB from exact arithmetic" in said.err
 
 
 def test_outputs_alone_say_nothing_of_layers(built: Path, capsys: pytest.CaptureFixture[str]) -> None:

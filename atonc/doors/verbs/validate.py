@@ -50,10 +50,8 @@ if TYPE_CHECKING:
 def _validate(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.generate import preflight
 
-    model, mode = model_path(options), MODES[options.mode]
-    built: Options | None = None
-    if model.is_dir() and mode != "target":
-        model, built = _of_folder(options, model)
+    path, mode = model_path(options), MODES[options.mode]
+    model, built = _of_folder(options, path) if path.is_dir() and mode != "target" else (path, None)
     _check_bisect(options, mode)
     options.io_only = options.io_only or options.mode.endswith("io-only")
     if (options.save_csv or options.st) and options.output is None:
@@ -69,7 +67,7 @@ def _validate(options: argparse.Namespace) -> CommandReply:
         preflight.check_packages("unicorn", extra="board")
         preflight.check_compiler()
         return _on_virtual_board(options, model)
-    return _on_target(options, model) if mode == "target" else _on_emulator(options, model, built)
+    return _on_target(options, model) if mode == "target" else _on_emulator(options, model, path, built)
 
 
 def _check_bisect(options: argparse.Namespace, mode: str) -> None:
@@ -111,15 +109,16 @@ def _of_folder(options: argparse.Namespace, folder: Path) -> tuple[Path, Options
         words = found.reproduce.get("command", "").partition(" generate ")[2].partition(" ")[2]
         remedy = f"atonc validate PATH/{found.model} {words}".strip()
         raise InputError(f"was built from {found.model}, and {what}", where=str(folder), remedy=remedy)
-    changed = "" if found.reproduce.get("atonc") == __version__ else ", by another version of atonc: compiled again"
-    note(f"validating {same[0]} with the options that {folder} was built with{changed}", options)
+    changed = "" if found.reproduce.get("atonc") == __version__ else ", by another version of atonc"
+    note(f"validating {folder} against {same[0]}, with the options that it was built with{changed}", options)
     options.name = name
     if MODES[options.mode] == "board":
         options.val_json = options.val_json or folder / f"{name}_c_info.json"
     return same[0], replace(options_of(found.options), board=found.board, verify=False, seed=options.seed)
 
 
-def _on_emulator(options: argparse.Namespace, model: Path, built: Options | None) -> CommandReply:
+def _on_emulator(options: argparse.Namespace, model: Path, path: Path, built: Options | None) -> CommandReply:
+    """`path`: where that is the folder that was `built` from the model, its files run."""
     from atonc.compiler.compile.reproduce import again
     from atonc.compiler.inputs.arrays import csv_text
     from atonc.insight.report import validate_text
@@ -127,9 +126,11 @@ def _on_emulator(options: argparse.Namespace, model: Path, built: Options | None
     from atonc.insight.report.html.page import document_page
     from atonc.insight.runs.runs import npz
     from atonc.insight.validating.validating import validate_model
+    from atonc.machine.emu.network import load
 
     wanted = built or compiler_options(options)
-    found = validate_model(model, declared_values(ValidateOptions, options), wanted)
+    network = load(path, options.name) if built else None
+    found = validate_model(model, declared_values(ValidateOptions, options), wanted, built=network)
     if options.output is not None:
         files = {f"{options.name}_val_io.npz": npz(found.recorded)}
         if options.save_csv:

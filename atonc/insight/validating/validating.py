@@ -12,7 +12,7 @@ same network, as kernels of others are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 from itertools import accumulate
@@ -23,6 +23,7 @@ import numpy as np
 from atonc.compiler.compare.inputs import make_inputs, make_noise
 from atonc.compiler.compile.pipeline import Compiled, compile_file
 from atonc.compiler.emit.encryption import IN_PLAIN
+from atonc.compiler.emit.program import Program
 from atonc.compiler.inputs.inputs import (
     Sample,
     as_input,
@@ -49,6 +50,7 @@ from atonc.machine.base import progress
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count
+from atonc.machine.emu.network import EmulatedNetwork, NetworkStep
 
 MET = (
     "divides zero by zero in {}: that has no value, and kernels differ there; outputs are judged against exact "
@@ -95,6 +97,54 @@ class OwnKernels:
     @cached_property
     def _graph(self) -> Graph:
         return round_once(self.compiled.graph)
+
+
+class BuiltEmulation(Emulation):
+    """The files of a folder, as they are: their steps run in their memory. The compilation of the same options says
+    which layer each step is, so both must have the same steps and places."""
+
+    def __init__(self, compiled: Compiled, net: EmulatedNetwork) -> None:
+        self.graph, self.net, self.memory = compiled.graph, net, net.memory
+        self.program = at_addresses(compiled.program, {one.reloc_id: one.address for one in net.network.user_buffers})
+        self._steps = {step.number: step for step in self.program.steps}
+        names = (*self.graph.frame_inputs, *self.graph.frame_outputs)
+        edges = (*net.inputs, *net.outputs)
+        self._same((self.program.placed[name].address for name in names), (info.address for info in edges))
+        self._same(self._steps, (step.number for step in net.steps))
+
+    def _same(self, compiled: Iterable[int], built: Iterable[int]) -> None:
+        if list(compiled) != list(built):
+            raise InputError(
+                "its network is laid out as this version of atonc does not lay it out",
+                where=str(self.net.network.c_file),
+                remedy="generate it again, or validate it by --mode board",
+            )
+
+    def reset(self) -> None:
+        self.net.reset()
+
+    def run(self, inputs: Mapping[str, Array], observe: bool = False) -> dict[str, Array]:
+        for name, value in inputs.items():
+            self.store(name, value)
+        seen: dict[str, Array] = {}
+
+        def after(step: NetworkStep) -> None:
+            plan = self._steps[step.number].plan
+            seen.update({name: self.load(name).copy() for name in plan.writes() if name in self.graph.tensors})
+
+        for _ in self.net.run(after=after if observe else None):
+            pass
+        return seen | {name: self.load(name) for name in self.graph.outputs}
+
+
+def at_addresses(program: Program, wanted: Mapping[str, int]) -> Program:
+    """Memory of the application by its symbol where somebody else supplies it."""
+    placed = dict(program.placed)
+    for name, home in program.placed.items():
+        for user in program.user_io:
+            if user.address <= home.address < user.limit:
+                placed[name] = replace(home, address=home.address - user.address + wanted[user.symbol])
+    return replace(program, placed=placed)
 
 
 Kernels = dict[str, list[list[Array]]]  # by title: the values of every output for every sample
@@ -150,15 +200,19 @@ class Wanted:
 
 
 def validate(
-    references: References | None, compiled: Compiled, samples: Sequence[Sample], wanted: Wanted | None = None
+    references: References | None,
+    compiled: Compiled,
+    samples: Sequence[Sample],
+    wanted: Wanted | None = None,
+    emulation: Emulation | None = None,
 ) -> Validation:
-    """`references` None: the model's own kernels do not run."""
+    """`references` None: the model's own kernels do not run; `emulation`: other than of what was compiled."""
     wanted = wanted or Wanted()
     if not samples:
         raise InputError("no samples to compare", remedy="give inputs with at least one sample")
     if wanted.given and len(wanted.given) < len(samples):
         raise InputError(f"{count(len(wanted.given), 'sample')} of outputs for {len(samples)} of inputs", where="-vo")
-    emulation = Emulation(compiled.program, compiled.graph)
+    emulation = emulation or Emulation(compiled.program, compiled.graph)
     chain = Chain(compiled, emulation, wanted.starts) if compiled.program.states else None
     sides = _Sides(references, emulation, OwnKernels(compiled, chain is not None), chain)
     program, kernels = sides.run(compiled, samples)
@@ -359,8 +413,14 @@ def random_samples(source: Graph, count: int, seed: int, ranges: Sequence[float]
     return samples
 
 
-def validate_model(model: Path, asked: ValidateOptions, compiler: Options, known: Compiled | None = None) -> Validation:
-    """`known`: the program, where the model was compiled with these options before."""
+def validate_model(
+    model: Path,
+    asked: ValidateOptions,
+    compiler: Options,
+    known: Compiled | None = None,
+    built: EmulatedNetwork | None = None,
+) -> Validation:
+    """`known`: the program, where the model was compiled with these options before; `built`: files that run instead."""
     begins_later = bool(compiler.cut_inputs or compiler.cut_input_layers)
     with References(model, exact_only=begins_later or asked.no_exec_model) as references:
         compiled = known or compile_file(model, compiler)
@@ -375,7 +435,8 @@ def validate_model(model: Path, asked: ValidateOptions, compiler: Options, known
             compiler.hop,
             _more(compiled.source, asked, compiler.seed),
         )
-        return validate(None if asked.no_exec_model else references, compiled, samples, what)
+        emulation = BuiltEmulation(compiled, built) if built else None
+        return validate(None if asked.no_exec_model else references, compiled, samples, what, emulation)
 
 
 def chosen_samples(source: Graph, asked: ValidateOptions, seed: int, count: int) -> list[Sample]:
