@@ -270,3 +270,41 @@ def test_a_branch_that_is_no_graph_is_refused() -> None:
     nodes = [helper.make_node("If", ["c"], ["y"], "if", then_branch=1, else_branch=2)]
     with pytest.raises(ModelError):
         read_onnx(model(nodes, [value("x", (1, 3))], ["y"], c=np.array(True)))
+
+
+# ---------------------------------------------------------------------------------------------------------- scanning
+
+
+def scanned(**attributes: Any) -> bytes:
+    """y: sums so far of x along its axis 1, with z as it was before each of them; two of each input at a time."""
+    nodes = [helper.make_node("Add", ["s", "a"], ["t"]), helper.make_node("Sub", ["t", "b"], ["w"])]
+    body = helper.make_graph(nodes, "body", [value(n, (2, 4)) for n in "sab"], [value(n, (2, 4)) for n in "tw"])
+    node = helper.make_node("Scan", ["s0", "x", "z"], ["last", "y"], body=body, num_scan_inputs=2, **attributes)
+    inputs = [value("s0", (2, 4)), value("x", (2, 5, 4)), value("z", (5, 2, 4))]
+    return model([node], inputs, ["last", "y"])
+
+
+@pytest.mark.parametrize("back", [0, 1])
+def test_a_scan_is_written_out(back: int, tmp_path: Path) -> None:
+    data = scanned(scan_input_axes=[1, 0], scan_input_directions=[back, 0],
+                   scan_output_axes=[-1], scan_output_directions=[1 - back])  # fmt: skip
+    same_as_onnxruntime(data, tmp_path, s0=(2, 4), x=(2, 5, 4), z=(5, 2, 4))
+
+
+def test_a_scan_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(ModelError, match="values at once"):
+        read_onnx(scanned(scan_input_axes=[0, 0]))  # 2 places of one, 5 of the other
+    with pytest.raises(ModelError, match="axis 3"):
+        read_onnx(scanned(scan_input_axes=[3, 0]))
+
+
+def test_parts_without_values_are_left_out(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Split", ["x", "sizes"], ["a", "none"], axis=2),
+        helper.make_node("Neg", ["none"], ["nothing"]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Concat", ["b", "nothing"], ["y"], axis=2),
+    ]
+    data = model(nodes, [value("x", SHAPE)], ["y"], sizes=np.array([4, 0], np.int64))
+    same_as_onnxruntime(data, tmp_path, x=SHAPE)
+    assert [op.kind for op in read_onnx(data).ops] == ["slice", "relu"]

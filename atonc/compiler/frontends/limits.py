@@ -176,7 +176,7 @@ STATEFUL = (
     "LSTM", "GRU", "RNN", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN",
     "BIDIRECTIONAL_SEQUENCE_RNN", "SVDF", "CALL_ONCE",
 )  # fmt: skip
-CONTROL = ("Scan", "IF", "WHILE", "CALL", "SequenceMap")
+CONTROL = ("IF", "WHILE", "CALL", "SequenceMap")
 UNROLLED = (
     "convert one step of a recurrent layer with its states as inputs and outputs (generate --state keeps them in RAM), "
     "or unroll it (Keras: unroll=True); int8 LSTMs of the converter need no loop"

@@ -465,6 +465,8 @@ class Node:
             if kind in OVERFLOWING and dtype in NARROW and quant is None:
                 return self._wrapped(self.step(kind, *inputs, shape=shape, dtype="int64", **attrs), dtype)
         made = Tensor(f"{self.outputs[0]}{STEP}", shape, dtype, quant)
+        if not made.elements:  # such as what a rotation of all channels leaves as it was
+            return self.builder.constant(made.name, np.empty(shape, dtype), quant)
         return self.builder.emit(kind, self.name, inputs, [made], attrs)[0]
 
     def reshaped(self, x: Tensor, shape: tuple[int, ...]) -> Tensor:

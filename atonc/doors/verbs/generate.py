@@ -53,8 +53,6 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
     from atonc.delivery.generate import preflight
 
     model = model_path(options)
-    if options.stop_after and not options.dump:
-        raise InputError("--stop-after needs --dump", remedy="name a folder for what the stages give")
     _check_places(model, options, folder)
     layout = None
     if options.layout:
@@ -116,6 +114,8 @@ def _check_places(model: Path, options: argparse.Namespace, folder: Path | None)
     """Whether what is read is there and what is written may be."""
     from atonc.delivery.generate import preflight
 
+    if options.stop_after and not options.dump:
+        raise InputError("--stop-after needs --dump", remedy="name a folder for what the stages give")
     preflight.check_reader(model)
     for place in filter(None, (options.output, options.dump)):
         preflight.check_folder(place, model, network_build(options.name) if place == folder else None)
