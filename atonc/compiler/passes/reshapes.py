@@ -154,16 +154,17 @@ def _inputs(op: Op, y: Tensor, shape: tuple[int, ...], editor: Editor) -> tuple[
 
 
 def _constant(tensor: Tensor, y: Tensor, shape: tuple[int, ...], editor: Editor) -> str | None:
-    per_tensor = tensor.quant is None or tensor.quant.is_per_tensor
-    if tensor.data is None or not per_tensor:
+    if tensor.data is None:
         return None
     if tensor.elements != 1 and not (tensor.elements == tensor.shape[-1] == y.shape[-1] == shape[-1]):
         return None
     wide = (1,) * (len(shape) - 1) + (tensor.elements,)
     if len(tensor.shape) <= 1 or tensor.shape == wide:
         return tensor.name
-    data = tensor.data.reshape(wide)
-    return editor.once(tensor.name, str(wide), lambda: editor.constant(tensor.name, data, tensor.quant, tensor.dtype))
+    data, quant = tensor.data.reshape(wide), tensor.quant
+    if quant is not None and not quant.is_per_tensor:  # only the last axis has more than one value
+        quant = replace(quant, axis=len(wide) - 1)
+    return editor.once(tensor.name, str(wide), lambda: editor.constant(tensor.name, data, quant, tensor.dtype))
 
 
 BINARY = ("add", "sub", "mul", "minimum", "maximum")
