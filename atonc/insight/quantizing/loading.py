@@ -241,11 +241,11 @@ def fixed(model: Any, sizes: Mapping[str, Any], name: str) -> Any:
     inputs = [value for value in model.graph.input if value.name not in constants and value.name in read]
     for value in inputs:
         kind = value.type.tensor_type.elem_type
-        if kind != TensorProto.FLOAT:
+        if kind not in (TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64):
             raise UnsupportedError(
                 f"input {value.name[:80]!r} is of type {TensorProto.DataType.Name(kind).lower()}",
                 where=name,
-                rule="inputs of the float model are float32",
+                rule="inputs of the float model are float32; tokens and positions are int32 or int64",
                 remedy="export the model in float32",
             )
     require_names(sizes, open_sizes(inputs), constants)
