@@ -21,7 +21,7 @@ CPU_GATHER = _rule("CPU-GATHER", "addresses that depend on data", "addresses fix
 BY_NATURE: dict[str, Rule] = {
     "softmax": _rule(
         "CPU-SOFTMAX",
-        "no NPU unit computes the exponential and row sum of softmax",
+        "no NPU unit computes exponential and row sum of softmax",
         "functions of one value; sums with constant weights",
         "cut it off (--cut-output-tensors) where only the largest score counts: the order stays the same",
     ),
