@@ -61,7 +61,7 @@ def test_bad_sizes_are_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "given"),
     [("x=0", 0), ("x=-1.5", -1.5), ("x=true", True), ("x=0,2", [0, 2]), ("x = [0, -2]", [0, -2]), ("x=[]", []),
-     ("x=1e-3", 1e-3), ("{'x': [[1, 2], [3, 4]]}", [[1, 2], [3, 4]])],
+     ("x=1e-3", 1e-3), ("{'x': [[1, 2], [3, 4]]}", [[1, 2], [3, 4]]), ('{"x": [true, false]}', [True, False])],
 )  # fmt: skip
 def test_values(text: str, given: object) -> None:
     assert parse_fixed_shapes(text) == {"x": given}
@@ -103,6 +103,12 @@ def test_named_dimensions_are_fixed_and_open_ones_named() -> None:
         read_onnx(data)
     with pytest.raises(InputError, match=r"no dimension 'W'(?s:.*)'B', 'H'"):
         read_onnx(data, fixed_shapes={"H": 8, "W": 8})
+    unnamed = net.model({"x": ("B", 4, None, 6)}, [y])
+    with pytest.raises(ModelError, match=r"not fixed \('unnamed'\)(?s:.*)--fix-parametric-shapes x:2=SIZE"):
+        read_onnx(unnamed)
+    assert read_onnx(unnamed, fixed_shapes=parse_fixed_shapes("x:2=8,B=1")).tensors["x"].shape == (1, 4, 8, 6)
+    with pytest.raises(InputError, match=r"no dimension 'x:3'(?s:.*)'B', 'x:2'"):  # that one has its size
+        read_onnx(unnamed, fixed_shapes={"x:2": 8, "x:3": 8})
 
 
 def test_a_cut_hides_what_is_not_supported() -> None:

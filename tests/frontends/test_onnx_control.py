@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from atonc.compiler.compare.reference import run_onnx
 from atonc.compiler.compile.pipeline import compile_graph
@@ -170,6 +170,18 @@ def test_a_condition_of_the_run_is_refused_and_may_be_given() -> None:
     for rate, kind in ((16000, "neg"), (8000, "abs")):
         graph = read_onnx(by_rate(), fixed_shapes={"sr": rate})
         assert graph.inputs == ("x",) and [op.kind for op in graph.ops] == [kind]
+        assert graph.outputs == ("y",) and graph.aliases["if/a"] == "y"
+
+
+def test_results_keep_their_names_through_nodes_that_only_pass_them_on() -> None:
+    """Of a Loop, and of Identity, where a later node reads what is a result as well."""
+    loop = ModelProto.FromString(looping(2)).graph.node[0]
+    nodes = [loop, helper.make_node("Identity", ["y"], ["kept"]), helper.make_node("Neg", ["kept"], ["n"]),
+             helper.make_node("Identity", ["n"], ["last"])]  # fmt: skip
+    data = model(nodes, [value("x", (1, 3))], ["kept", "all", "y", "last"], m=np.int64(2))
+    graph = read_onnx(data)
+    assert graph.outputs == ("kept", "all", "y", "last")
+    assert [op.outputs[0] for op in graph.ops if op.kind in ("neg", "identity")] == ["last", "y"]
 
 
 def test_cutting_keeps_what_a_branch_takes_from_outside() -> None:
@@ -258,3 +270,41 @@ def test_a_branch_that_is_no_graph_is_refused() -> None:
     nodes = [helper.make_node("If", ["c"], ["y"], "if", then_branch=1, else_branch=2)]
     with pytest.raises(ModelError):
         read_onnx(model(nodes, [value("x", (1, 3))], ["y"], c=np.array(True)))
+
+
+# ---------------------------------------------------------------------------------------------------------- scanning
+
+
+def scanned(**attributes: Any) -> bytes:
+    """y: sums so far of x along its axis 1, with z as it was before each of them; two of each input at a time."""
+    nodes = [helper.make_node("Add", ["s", "a"], ["t"]), helper.make_node("Sub", ["t", "b"], ["w"])]
+    body = helper.make_graph(nodes, "body", [value(n, (2, 4)) for n in "sab"], [value(n, (2, 4)) for n in "tw"])
+    node = helper.make_node("Scan", ["s0", "x", "z"], ["last", "y"], body=body, num_scan_inputs=2, **attributes)
+    inputs = [value("s0", (2, 4)), value("x", (2, 5, 4)), value("z", (5, 2, 4))]
+    return model([node], inputs, ["last", "y"])
+
+
+@pytest.mark.parametrize("back", [0, 1])
+def test_a_scan_is_written_out(back: int, tmp_path: Path) -> None:
+    data = scanned(scan_input_axes=[1, 0], scan_input_directions=[back, 0],
+                   scan_output_axes=[-1], scan_output_directions=[1 - back])  # fmt: skip
+    same_as_onnxruntime(data, tmp_path, s0=(2, 4), x=(2, 5, 4), z=(5, 2, 4))
+
+
+def test_a_scan_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(ModelError, match="values at once"):
+        read_onnx(scanned(scan_input_axes=[0, 0]))  # 2 places of one, 5 of the other
+    with pytest.raises(ModelError, match="axis 3"):
+        read_onnx(scanned(scan_input_axes=[3, 0]))
+
+
+def test_parts_without_values_are_left_out(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Split", ["x", "sizes"], ["a", "none"], axis=2),
+        helper.make_node("Neg", ["none"], ["nothing"]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Concat", ["b", "nothing"], ["y"], axis=2),
+    ]
+    data = model(nodes, [value("x", SHAPE)], ["y"], sizes=np.array([4, 0], np.int64))
+    same_as_onnxruntime(data, tmp_path, x=SHAPE)
+    assert [op.kind for op in read_onnx(data).ops] == ["slice", "relu"]

@@ -19,11 +19,13 @@ from atonc.insight.quantizing.calibrate import calibrate
 from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, layers_of, make_plan, own_constants
 from atonc.insight.quantizing.loading import tidy
 from atonc.insight.quantizing.observe import outputs
-from atonc.insight.quantizing.price import compiled_model
+from atonc.insight.quantizing.price import chip_outputs, compiled_model
 from atonc.insight.quantizing.run import quantize
 from atonc.insight.quantizing.scales import FADED, Tuning, assign
 from atonc.insight.quantizing.transformers import LAYER, MASKED, RMS
 from atonc.insight.quantizing.types import QuantizeOptions
+from atonc.insight.quantizing.write import decoded
+from atonc.machine.base.errors import InputError
 from tests.quantizing.float_models import Build, save
 
 TOKENS, WIDTH, HEADS = 12, 16, 2
@@ -210,3 +212,30 @@ def test_sixteen_bits_go_through_norms(tmp_path: Path) -> None:
     fed = [stored.producer[node.input[0]] for node in stored.nodes if node.op_type == RMS]
     assert any(stored.constants[node.input[2]].dtype == np.int16 for node in fed)
     assert compiled_model(wide.model, "stm32n6570-dk").cost.latency_ms > 0
+
+
+def test_tokens_pick_rows_of_codes(tmp_path: Path) -> None:
+    """The table is int8, with room for rows that no sample picks; a node may be named as what it writes."""
+    b = Build(5)
+    table = b.random.normal(0, 0.5, (20, WIDTH)).astype(np.float32)
+    table[19] *= 4
+    b.nodes.append(helper.make_node("Gather", [b.constant("table", table), "token"], ["picked"], "picked"))
+    weights, bias = b.constant("w", b.random.normal(0, 0.2, (WIDTH, 8))), b.constant("b", np.zeros(8))
+    b.nodes.append(helper.make_node("Gemm", ["picked", weights, bias], ["y"], "y"))
+    model = b.model({"token": (1,)}, ["y"], opset=17)
+    model.graph.input[0].type.tensor_type.elem_type = TensorProto.INT64
+    path, data = save(tmp_path, model), tmp_path / "samples.npz"
+    np.savez(data, token=np.arange(19)[:, None] + 0.5)
+    with pytest.raises(InputError, match="'token' are not all whole numbers"):
+        quantize(path, data, QuantizeOptions(objective="accuracy"))
+    np.savez(data, token=np.arange(19)[:, None])
+    made = quantize(path, data, QuantizeOptions(objective="accuracy"))
+    stored = FloatGraph(onnx.ModelProto.FromString(made.model)).constants
+    assert not any("constant" in note for note in made.notes) and "table" not in stored
+    assert max(value.size for value in stored.values() if value.dtype == np.float32) < table.shape[1]
+    every = [{"token": np.array([k])} for k in range(20)]
+    picked = np.array(outputs(onnx.ModelProto.FromString(made.model), every, names=[decoded("picked")]))
+    assert np.abs(picked.reshape(table.shape) - table).max() < np.abs(table).max() / 100
+    found = np.array(outputs(made.model, every))
+    chip = np.array(chip_outputs(compiled_model(made.model, "stm32n6570-dk"), every))
+    assert np.abs(chip.reshape(found.shape) - found).max() < 0.02 * np.abs(found).max()

@@ -12,6 +12,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import isfinite, prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -52,7 +53,7 @@ def count(number: int, limit: int, what: str) -> int:
 
 
 MAX_TEXT = 4_096
-PAIR = re.compile(r"\s*([^=:,{}\[\]'\"]+?)\s*[=:](.*)", re.DOTALL)
+PAIR = re.compile(r"\s*([^=,{}\[\]'\"]+?)\s*=(.*)|\s*([^=:,{}\[\]'\"]+?)\s*:([^=]*)", re.DOTALL)
 FIX = "--fix-parametric-shapes"
 TELL = f"give its value: {FIX}"
 
@@ -60,7 +61,7 @@ Given = dict[str, Any]  # sizes of dimensions, or values of inputs: a number, a 
 
 
 def parse_fixed_shapes(text: str) -> Given:
-    """Takes "{'B': 1, 'T': 16}" as ST's tool does, JSON, or B=1,axes=0,2,alpha=0.5."""
+    """Takes "{'B': 1, 'T': 16}" as ST's tool does, JSON, or B=1,x:2=16,axes=0,2,alpha=0.5."""
     if not text.strip():
         return {}
     if len(text) > MAX_TEXT:
@@ -72,8 +73,8 @@ def parse_fixed_shapes(text: str) -> Given:
         name = ""
         for part in text.split(","):
             if pair := PAIR.fullmatch(part):
-                name, part = pair[1], pair[2]
-                found[name] = [] if pair[2].strip() in ("[]", "[") else None
+                name, part = pair[1] or pair[3], pair[2] if pair[1] else pair[4]
+                found[name] = [] if part.strip() in ("[]", "[") else None
             elif not name:
                 raise _unreadable(text)
             value = part.strip(" []")
@@ -105,12 +106,15 @@ def _is_given(value: Any, depth: int = 0) -> bool:
     return isinstance(value, (int, float))
 
 
-def size_given(given: Mapping[str, Any], name: str) -> int:
-    """The size of a dimension, 0 if it is not given."""
-    size = given.get(name, 0) if name else 0
-    if name in given and (isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_DIM):
-        raise InputError(f"{name!r} cannot have the size {size!r}", where=FIX)
-    return int(size)
+def size_given(given: Mapping[str, Any], *names: str) -> int:
+    """The size of a dimension by its name or by INPUT:NUMBER, 0 if it is not given."""
+    for name in names:
+        size = given.get(name) if name else None
+        if size is not None:
+            if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_DIM:
+                raise InputError(f"{name!r} cannot have the size {size!r}", where=FIX)
+            return size
+    return 0
 
 
 def value_given(given: Any, name: str, shape: tuple[int, ...] | None, dtype: str) -> Array:
@@ -150,10 +154,11 @@ def require_names(given: Mapping[str, Any], sizes: Collection[str], inputs: Coll
 
 
 def _literal(text: str) -> Given:
-    try:
-        value = ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        value = None
+    value = None
+    for read in (ast.literal_eval, json.loads):
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            value = read(text.strip())
+            break
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
         raise _unreadable(text)
     return value
@@ -163,7 +168,7 @@ def _unreadable(text: str) -> InputError:
     return InputError(
         f"{text[:80]!r} is not a list of sizes and values",
         where=FIX,
-        remedy="write {'B': 1, 'T': 16} or B=1,T=16; values of an input as axes=0,2",
+        remedy="write {'B': 1, 'T': 16} or B=1,T=16; values of an input as axes=0,2; INPUT:1=16 without a name",
     )
 
 
@@ -171,7 +176,7 @@ STATEFUL = (
     "LSTM", "GRU", "RNN", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN",
     "BIDIRECTIONAL_SEQUENCE_RNN", "SVDF", "CALL_ONCE",
 )  # fmt: skip
-CONTROL = ("Scan", "IF", "WHILE", "CALL", "SequenceMap")
+CONTROL = ("IF", "WHILE", "CALL", "SequenceMap")
 UNROLLED = (
     "convert one step of a recurrent layer with its states as inputs and outputs (generate --state keeps them in RAM), "
     "or unroll it (Keras: unroll=True); int8 LSTMs of the converter need no loop"

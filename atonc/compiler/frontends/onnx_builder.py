@@ -203,13 +203,25 @@ class Builder:
 
     def finish(self, inputs: Sequence[str], name: str) -> Graph:
         """Graph outputs mean what their names mean: codes, or real values in float."""
-        made = self._outputs_apart()
+        made = self._own_names(self._outputs_apart(), inputs)
         used = {n for op in self.ops for n in (*op.inputs, *op.outputs)} | set(made.values()) | set(inputs)
         tensors = {n: t for n, t in self.tensors.items() if n in used}
         aliases = {n: held for n, held in self.holder.items() if n != held and held in tensors}
         outputs = tuple(made[output] for output in self.output_types)
         notes = tuple(self._notes(made))
         return Graph(tensors, tuple(self.ops), tuple(inputs), outputs, name, "onnx", notes, aliases)
+
+    def _own_names(self, made: dict[str, str], inputs: Sequence[str]) -> dict[str, str]:
+        """Results are called what the file calls them, also where a node before them holds the value (If, Loop,
+        Identity)."""
+        own = {held: name for name, held in made.items() if name not in self.tensors and held not in inputs}
+        for index, op in enumerate(self.ops):
+            if not own.keys().isdisjoint((*op.inputs, *op.outputs)):
+                read, written = (tuple(own.get(n, n) for n in side) for side in (op.inputs, op.outputs))
+                self.ops[index] = replace(op, inputs=read, outputs=written)
+        self.tensors = {own.get(n, n): replace(t, name=own[n]) if n in own else t for n, t in self.tensors.items()}
+        self.holder = {n: own.get(held, held) for n, held in self.holder.items()} | own
+        return {name: own.get(held, held) for name, held in made.items()}
 
     def _outputs_apart(self) -> dict[str, str]:
         """Every output is a tensor of its own: two names of one value (Identity) are two results."""
@@ -453,6 +465,8 @@ class Node:
             if kind in OVERFLOWING and dtype in NARROW and quant is None:
                 return self._wrapped(self.step(kind, *inputs, shape=shape, dtype="int64", **attrs), dtype)
         made = Tensor(f"{self.outputs[0]}{STEP}", shape, dtype, quant)
+        if not made.elements:  # such as what a rotation of all channels leaves as it was
+            return self.builder.constant(made.name, np.empty(shape, dtype), quant)
         return self.builder.emit(kind, self.name, inputs, [made], attrs)[0]
 
     def reshaped(self, x: Tensor, shape: tuple[int, ...]) -> Tensor:

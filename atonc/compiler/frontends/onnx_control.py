@@ -1,11 +1,11 @@
-"""If and Loop of ONNX whose course is known when the model is compiled: their nodes take the place of the node.
+"""If, Loop and Scan of ONNX whose course is known when the model is compiled: their nodes take the place of the node.
 
 A condition may be known only because shapes are: it is looked at when everything before it has been read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from atonc.compiler.ir import Tensor
 from atonc.machine.base.errors import ModelError, UnsupportedError
 
 MOST_TURNS = 256
-KINDS = {"If": ("then_branch", "else_branch"), "Loop": ("body",)}
+KINDS = {"If": ("then_branch", "else_branch"), "Loop": ("body",), "Scan": ("body",)}
 EXPORT = "export the model for one case"
 
 
@@ -49,10 +49,7 @@ def loop(node: Node) -> None:
     limit, goes_on = _number(node, 0, "a number of turns"), _number(node, 1, "a condition") != 0
     turns, stacked = 0, [list[Tensor]() for _ in node.outputs[count:]]
     while goes_on and (limit is None or turns < limit):
-        builder.turns += 1  # loops inside loops count too
-        if builder.turns > MOST_TURNS:
-            raise refusal(node, f"more than {MOST_TURNS} turns")
-        label = f"{node.name}/{turns}"
+        label = _next_turn(node, turns)
         given = dict(zip((value.name for value in body.input[2:]), carried, strict=True))
         for value, data in zip(body.input, (np.array(turns, np.int64), np.array(True)), strict=False):
             given[value.name] = f"{label}/{value.name}"
@@ -60,8 +57,7 @@ def loop(node: Node) -> None:
         results = builder.inline(body, label, given)
         carried = results[1 : count + 1]
         for parts, name in zip(stacked, results[count + 1 :], strict=True):
-            part = builder.value(name)
-            parts.append(node.reshaped(part, (1, *part.shape)))
+            parts.append(builder.value(name))
         said = builder.value(results[0]).data
         if said is None or said.size != 1:
             raise refusal(node, "a condition computed at run time")
@@ -70,10 +66,67 @@ def loop(node: Node) -> None:
         if name:
             alias(builder, name, source)
     for name, parts in zip(node.outputs[count:], stacked, strict=True):
-        if name and not parts:
-            raise refusal(node, "no turn, but results of its turns")
+        _bind_stacked(node, name, parts, 0)
+
+
+@translates("Scan")
+def scan(node: Node) -> None:
+    """A turn for each place along an axis of what is scanned."""
+    body, builder, scanned = _body(node, "body"), node.builder, node.integer("num_scan_inputs", 0)
+    count, made = len(node.inputs) - scanned, len(node.outputs) - len(node.inputs) + scanned
+    fits = len(body.input) == len(node.inputs) and len(body.output) == len(node.outputs)
+    if node.opset < 9 or min(scanned - 1, count, made) < 0 or not fits:
+        raise ModelError(f"Scan of {len(node.inputs)} inputs by a body of {len(body.input)}", where=node.name)
+    axes, backwards = ([*node.ints(f"scan_input_{key}", (0,) * scanned)] for key in ("axes", "directions"))
+    slices = [_slices(node, node.input(count + k), axes[k], bool(backwards[k])) for k in range(scanned)]
+    if len(lengths := {len(parts) for parts in slices}) != 1:
+        raise ModelError(f"Scan along {sorted(lengths)} values at once", where=node.name)
+    carried, stacked = list(node.inputs[:count]), [list[Tensor]() for _ in range(made)]
+    names = [value.name for value in body.input]
+    for turn, parts in enumerate(zip(*slices, strict=True)):
+        label = _next_turn(node, turn)
+        given = dict(zip(names, [*carried, *(f"{label}/{name}" for name in names[count:])], strict=True))
+        for name, part in zip(names[count:], parts, strict=True):
+            builder.bind(given[name], part)
+        results = builder.inline(body, label, given)
+        carried = results[:count]
+        for found, name in zip(stacked, results[count:], strict=True):
+            found.append(builder.value(name))
+    for name, source in zip(node.outputs, carried, strict=False):
         if name:
-            builder.bind(name, parts[0] if len(parts) == 1 else node.step("concat", *parts, axis=0))
+            alias(builder, name, source)
+    axes, backwards = ([*node.ints(f"scan_output_{key}", (0,) * made)] for key in ("axes", "directions"))
+    for k, name in enumerate(node.outputs[count:]):
+        _bind_stacked(node, name, stacked[k][::-1] if backwards[k] else stacked[k], axes[k])
+
+
+def _slices(node: Node, x: Tensor, axis: int, backwards: bool) -> list[Tensor]:
+    axis = node.axis(axis, len(x.shape))
+    if x.shape[axis] > MOST_TURNS:
+        raise refusal(node, f"more than {MOST_TURNS} turns")
+    before, behind = x.shape[:axis], x.shape[axis + 1 :]
+    whole = [slice(0, size) for size in x.shape]
+    windows = ([*whole[:axis], slice(at, at + 1), *whole[axis + 1 :]] for at in range(x.shape[axis]))
+    found = [node.reshaped(node.sliced(x, window), (*before, *behind)) for window in windows]
+    return found[::-1] if backwards else found
+
+
+def _next_turn(node: Node, turn: int) -> str:
+    """Its name; loops inside loops count too."""
+    node.builder.turns += 1
+    if node.builder.turns > MOST_TURNS:
+        raise refusal(node, f"more than {MOST_TURNS} turns")
+    return f"{node.name}/{turn}"
+
+
+def _bind_stacked(node: Node, name: str, parts: Sequence[Tensor], axis: int) -> None:
+    """What the turns gave, along an axis of its own."""
+    if name and not parts:
+        raise refusal(node, "no turn, but results of its turns")
+    if name:
+        place = node.axis(axis, len(parts[0].shape) + 1)
+        wide = [node.reshaped(part, (*part.shape[:place], 1, *part.shape[place:])) for part in parts]
+        node.builder.bind(name, wide[0] if len(wide) == 1 else node.step("concat", *wide, axis=place))
 
 
 def alias(builder: Builder, name: str, source: str) -> None:
@@ -103,7 +156,7 @@ def _number(node: Node, index: int, what: str) -> float | None:
 
 def refusal(node: Node, what: str, remedy: str = EXPORT) -> UnsupportedError:
     return UnsupportedError(
-        f"Loop with {what}",
+        f"{node.kind} with {what}",
         where=node.name,
         rule=f"loops are unrolled: at most {MOST_TURNS} turns of all loops, as many as constants and shapes say",
         remedy=remedy or EXPORT,

@@ -157,7 +157,9 @@ def concat(node: Node) -> Tensor:
     parts = node.joined()
     if not parts:
         raise ModelError("Concat joins nothing", where=node.name)
-    return node.step("concat", *parts, axis=node.axis(node.integer("axis", 0), len(parts[0].shape)))
+    parts = [part for part in parts if part.elements] or parts[:1]
+    axis = node.axis(node.integer("axis", 0), len(parts[0].shape))
+    return node.step("concat", *parts, axis=axis) if len(parts) > 1 else parts[0]
 
 
 @translates("Split")
@@ -171,6 +173,11 @@ def split(node: Node) -> None:
     given = "split" in node.attrs or node.has(1)
     if len(sizes) != parts or sum(sizes) != x.shape[axis] or min(sizes) < (0 if given else 1):
         raise ModelError(f"{x.shape} cannot be split into {sizes} along axis {axis}", where=node.name)
+    if 0 in sizes:
+        whole, ends = [slice(0, size) for size in x.shape], np.cumsum(sizes).tolist()
+        for name, size, end in zip(node.outputs, sizes, ends, strict=True):
+            node.bind(name, node.sliced(x, [*whole[:axis], slice(end - size, end), *whole[axis + 1 :]]))
+        return
     dtype, quant = node.type_of("split", [x])
     shapes = [(*x.shape[:axis], part, *x.shape[axis + 1 :]) for part in sizes]
     tensors = [Tensor(name, shape, dtype, quant) for name, shape in zip(node.outputs, shapes, strict=True)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from heapq import heappop, heappush
@@ -147,8 +147,7 @@ def read_onnx(
         raise UnsupportedError("local functions and sparse constants are not supported", where=name)
     outputs = find_cuts(graph, cut_outputs) if cut_outputs else [output.name for output in graph.output]
     builder = _start(graph, outputs)
-    known = {d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim}
-    notes = require_names(fixed_shapes or {}, known, {v.name for v in graph.input})
+    notes = require_names(fixed_shapes or {}, open_sizes(graph.input), {v.name for v in graph.input})
     inputs = _read_edges(graph, builder, fixed_shapes or {})
     opsets = {entry.domain: int(entry.version) for entry in model.opset_import}
     builder.inline = partial(_inline, builder, opsets)
@@ -255,8 +254,8 @@ def _read_edges(graph: Any, builder: Builder, fixed_shapes: Mapping[str, Any]) -
 
 def given_value(value: Any, given: Mapping[str, Any]) -> Array:
     """What the user says of an input, such as a sampling rate or axes; a list gives its length where that is open."""
-    dims = value.type.tensor_type.shape.dim
-    sizes = [int(dim.dim_value) or size_given(given, dim.dim_param) for dim in dims]
+    dims = enumerate(value.type.tensor_type.shape.dim)
+    sizes = [int(dim.dim_value) or size_given(given, dim.dim_param, f"{value.name}:{k}") for k, dim in dims]
     shape = tuple(sizes) if all(sizes) else None
     data = value_given(given[value.name], value.name, shape, _element_type(value))
     if len(data.shape) != len(sizes):
@@ -273,18 +272,26 @@ def _element_type(value: Any) -> str:
     return ELEMENT_TYPES[code]
 
 
+def open_sizes(inputs: Iterable[Any]) -> set[str]:
+    """What `--fix-parametric-shapes` may give a size: dimensions by their names, or as INPUT:NUMBER."""
+    found = set[str]()
+    for value in inputs:
+        dims = enumerate(value.type.tensor_type.shape.dim)
+        found |= {name for k, d in dims if d.dim_value <= 0 for name in (d.dim_param or f"{value.name}:{k}",)}
+    return found
+
+
 def _input_shape(value: Any, fixed_shapes: Mapping[str, Any]) -> tuple[int, ...]:
-    """Named sizes may be given; a batch that is left open becomes 1."""
+    """Sizes may be given; a batch that is left open becomes 1."""
     dims = []
     for index, dim in enumerate(value.type.tensor_type.shape.dim):
-        size = int(dim.dim_value) or size_given(fixed_shapes, dim.dim_param)
+        number = f"{value.name}:{index}"
+        size = int(dim.dim_value) or size_given(fixed_shapes, dim.dim_param, number)
         if size <= 0 and index:
-            label = dim.dim_param[:40]
-            size_of = f"give the size that it was trained with: --fix-parametric-shapes {label}=SIZE"
             raise ModelError(
-                f"dimension {index} of input {value.name!r} is not fixed ({label or 'unnamed'!r})",
+                f"dimension {index} of input {value.name!r} is not fixed ({dim.dim_param[:40] or 'unnamed'!r})",
                 rule="all shapes are known when the model is compiled",
-                remedy=size_of if label else "export the model with a fixed size",
+                remedy=f"give the size that it was trained with: {FIX} {dim.dim_param[:40] or number}=SIZE",
             )
         dims.append(max(size, 1))
     return check_shape(tuple(dims), value.name)

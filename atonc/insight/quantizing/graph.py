@@ -27,7 +27,7 @@ class FloatGraph:
     """An index over a model; `model` itself stays the one truth, `set_constant` is the only change."""
 
     def __init__(self, model: Any) -> None:
-        from onnx import TensorProto, numpy_helper
+        from onnx import TensorProto, helper, numpy_helper
 
         self.model, graph = model, model.graph
         self.nodes: tuple[Any, ...] = tuple(graph.node)
@@ -43,6 +43,7 @@ class FloatGraph:
         known = [*graph.output, *graph.value_info, *graph.input]  # an output may be an input, and say less of it
         self.shapes = {v.name: tuple(int(d.dim_value) for d in v.type.tensor_type.shape.dim) for v in known}
         self.floats = {v.name for v in known if v.type.tensor_type.elem_type == TensorProto.FLOAT}
+        self.types = {v.name: helper.tensor_dtype_to_np_dtype(v.type.tensor_type.elem_type) for v in graph.input}
 
     def set_constant(self, name: str, value: Array) -> None:
         from onnx import numpy_helper
@@ -60,6 +61,11 @@ class FloatGraph:
 
     def read_once(self, name: str) -> bool:
         return len(self.readers[name]) == 1 and name not in self.outputs
+
+    def table_of(self, node: Any) -> str:
+        """Name of the constant whose rows the node picks, such as an embedding; empty if it picks none."""
+        picked = node.input[0] if node.op_type == "Gather" else ""
+        return str(picked) if picked in self.constants and self.constants[picked].dtype == np.float32 else ""
 
     def weights_of(self, node: Any) -> str:
         """Name of the constant that the node multiplies with; empty if it has none."""

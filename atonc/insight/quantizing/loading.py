@@ -11,7 +11,14 @@ import numpy as np
 
 from atonc.compiler.frontends import limits
 from atonc.compiler.frontends.limits import model_bytes, require_names, size_given
-from atonc.compiler.frontends.onnx_qdq import constant_data, find_cuts, given_value, needed_nodes, sort_nodes
+from atonc.compiler.frontends.onnx_qdq import (
+    constant_data,
+    find_cuts,
+    given_value,
+    needed_nodes,
+    open_sizes,
+    sort_nodes,
+)
 from atonc.compiler.frontends.read import is_tflite
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.from_torch import is_pt2
@@ -234,27 +241,20 @@ def fixed(model: Any, sizes: Mapping[str, Any], name: str) -> Any:
     inputs = [value for value in model.graph.input if value.name not in constants and value.name in read]
     for value in inputs:
         kind = value.type.tensor_type.elem_type
-        if kind != TensorProto.FLOAT:
+        if kind not in (TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64):
             raise UnsupportedError(
                 f"input {value.name[:80]!r} is of type {TensorProto.DataType.Name(kind).lower()}",
                 where=name,
-                rule="inputs of the float model are float32",
+                rule="inputs of the float model are float32; tokens and positions are int32 or int64",
                 remedy="export the model in float32",
             )
-    named = {dim.dim_param for value in inputs for dim in value.type.tensor_type.shape.dim if dim.dim_param}
-    numbered = {f"{value.name}:{index}" for value in inputs for index in range(len(_dims(value)))}
-    require_names(sizes, named | numbered, constants)
+    require_names(sizes, open_sizes(inputs), constants)
     for value in inputs:
         for index, dim in enumerate(_dims(value)):
-            known = int(dim.dim_value) if dim.dim_value > 0 else 0
-            size = (
-                known
-                or size_given(sizes, dim.dim_param)
-                or size_given(sizes, f"{value.name}:{index}")
-                or int(index == 0)
-            )
+            number = f"{value.name}:{index}"
+            size = max(int(dim.dim_value), 0) or size_given(sizes, dim.dim_param, number) or int(index == 0)
             if size <= 0:
-                label = dim.dim_param or f"{value.name}:{index}"
+                label = dim.dim_param or number
                 raise ModelError(
                     f"dimension {index} of input {value.name!r} is not fixed",
                     where=name,

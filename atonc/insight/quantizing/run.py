@@ -18,7 +18,7 @@ from atonc.insight.quantizing.narrow import Narrowed, PrecisionSearch, tensors_o
 from atonc.insight.quantizing.observe import first_norm, require_trained_range, still_outputs, threads
 from atonc.insight.quantizing.price import QuantizationPrice, allowed, candidate_of, choose, require_board
 from atonc.insight.quantizing.recurrent import own_sums, write_out
-from atonc.insight.quantizing.samples import Feed, Samples, read_samples
+from atonc.insight.quantizing.samples import Feed, Samples, read_samples, typed
 from atonc.insight.quantizing.scales import Tuning, WidthPlan, assign, cells_of
 from atonc.insight.quantizing.states import declared, read_frames, unpack
 from atonc.insight.quantizing.types import EIGHT_BITS, Quantised, QuantizationStep, QuantizedCandidate, QuantizeOptions
@@ -65,6 +65,7 @@ def quantize(model: Path, data: Path, settings: QuantizeOptions | None = None) -
             samples = read_frames(data, graph, carried, settings)
         else:
             samples = read_samples(data, {name: graph.shapes[name] for name in graph.inputs}, settings)
+            samples = replace(samples, feeds=tuple(typed(feed, graph.types, str(data)) for feed in samples.feeds))
         require_trained_range(norm, samples.feeds, str(data))
         samples = replace(samples, notes=(*samples.notes, *notes))
         return quantize_graph(graph, samples, settings, model.name)

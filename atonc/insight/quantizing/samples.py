@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -50,6 +51,15 @@ class Samples:
         if self.learners:
             return self.feeds[: self.learners], self.feeds[self.learners :]
         return self.feeds[::2], self.feeds[1::2]
+
+
+def typed(feed: Feed, types: Mapping[str, np.dtype[Any]], where: str) -> Feed:
+    """Numbers of rows, such as tokens, as the integers that the model takes."""
+    for name, value in feed.items():
+        if types[name].kind != "f" and not np.array_equal(value, np.rint(value)):
+            raise InputError(f"samples of {name!r} are not all whole numbers", where=where,
+                             rule=f"this input is of type {types[name]}", remedy="give numbers of tokens")  # fmt: skip
+    return {name: value.astype(types[name]) for name, value in feed.items()}
 
 
 def read_samples(path: Path, shapes: Mapping[str, tuple[int, ...]], settings: QuantizeOptions) -> Samples:
@@ -204,7 +214,7 @@ def check_samples(feeds: Sequence[Feed], where: str) -> list[str]:
                 f"the samples of {name!r} are {what}", where=where, rule="ranges are learnt from what changes",
                 remedy="give real, different samples",
             )  # fmt: skip
-        flat = int((np.ptp(values, axis=1) == 0).sum())
+        flat = int((np.ptp(values, axis=1) == 0).sum()) if values.shape[1] > 1 else 0
         if flat:
             notes.append(f"{flat} of {len(feeds)} samples of {name!r} are constant")
         notes += odd_sizes(name, np.abs(values).max(axis=1))

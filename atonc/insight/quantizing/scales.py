@@ -232,6 +232,8 @@ def _range(
     seen = everything[name]
     if producer is None:
         return input_range(seen)
+    if table := graph.table_of(producer):  # samples need not have picked the row with the largest value
+        return float(graph.constants[table].min()), float(graph.constants[table].max())
     fixed = FULL.get(producer.op_type)
     if fixed is not None and max(abs(seen.low), abs(seen.high)) > USED * fixed[1]:
         return fixed

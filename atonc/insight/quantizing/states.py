@@ -17,7 +17,7 @@ from atonc.insight.quantizing.graph import FloatGraph, copied
 from atonc.insight.quantizing.judge import joined_outputs, part_places
 from atonc.insight.quantizing.loading import cut
 from atonc.insight.quantizing.observe import part_of, run, session
-from atonc.insight.quantizing.samples import Carried, Feed, Samples, check_samples, read_sequences
+from atonc.insight.quantizing.samples import Carried, Feed, Samples, check_samples, read_sequences, typed
 from atonc.insight.quantizing.types import QuantizeOptions
 from atonc.machine.base import progress
 from atonc.machine.base.errors import InputError
@@ -167,7 +167,8 @@ class ChosenFrames:
 def read_frames(path: Path, graph: FloatGraph, carried: Mapping[str, str], settings: QuantizeOptions) -> Samples:
     """Samples whose states are those that the float model has there."""
     shapes = {name: graph.shapes[name] for name in graph.inputs if name not in carried}
-    sequences = read_sequences(path, shapes)
+    found = read_sequences(path, shapes)
+    sequences = [[typed(frame, graph.types, str(path)) for frame in frames] for frames in found]
     frames = [frame for sequence in sequences for frame in sequence]
     if len(frames) > MOST_FRAMES:
         raise InputError(f"{len(frames):,} frames", where=str(path), rule=f"at most {MOST_FRAMES:,}",

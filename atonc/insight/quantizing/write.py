@@ -35,6 +35,7 @@ class OnnxWriter:
     ) -> None:
         self.graph, self.scales, self.layers, self.wide = graph, scales, layers, wide
         self.kept = set(plan.float_nodes)
+        self.names = {node.name for node in graph.nodes}
         self.nodes: list[Any] = []
         self.constants: dict[str, Array] = {}
         self.four_bits = set[str]()  # constants that are stored as INT4
@@ -147,7 +148,11 @@ class OnnxWriter:
         copy.input[2] = decoded(name)
 
     def _operands(self, node: Any, copy: Any) -> None:
-        """Constants that meet int8 values become int8, too: slopes of PRelu, factors by channel."""
+        """Constants that meet int8 values become int8, too: slopes of PRelu, factors by channel, rows to pick from."""
+        table = self.graph.table_of(node)
+        if table and node.output[0] in self.scales and node.output[0] not in self.wide.scales:
+            found = self.scales[node.output[0]]
+            copy.input[0] = self._stored(f"{table}:{node.name}", self.graph.constants[table], found)
         if node.op_type not in ("Add", "Sub", "Mul", "Div", "Max", "Min", "PRelu"):
             return
         for index, name in enumerate(node.input):
@@ -155,13 +160,16 @@ class OnnxWriter:
             if value is None or is_scalar(self.graph, name) or value.dtype != np.float32:
                 continue
             low, high = min(float(value.min()), 0.0), max(float(value.max()), 0.0)
-            scale = np.float32(max(high / HIGH, low / LOW, 1e-9))
-            codes = np.clip(np.rint(value / scale), LOW, HIGH).astype(np.int8)
-            keys = self._parameters(name, scale, np.int8(0))
-            if f"{name}_codes" not in self.constants:
-                self.constants[f"{name}_codes"] = codes
-                self._add("DequantizeLinear", [f"{name}_codes", *keys], decoded(name))
-            copy.input[index] = decoded(name)
+            copy.input[index] = self._stored(name, value, Scale(max(high / HIGH, low / LOW, 1e-9), 0))
+
+    def _stored(self, name: str, value: Array, form: Scale) -> str:
+        """A constant as int8: what its readers read."""
+        scale = np.float32(form.scale)
+        keys = self._parameters(name, scale, np.int8(form.zero))
+        if f"{name}_codes" not in self.constants:
+            self.constants[f"{name}_codes"] = np.clip(np.rint(value / scale) + form.zero, LOW, HIGH).astype(np.int8)
+            self._add("DequantizeLinear", [f"{name}_codes", *keys], decoded(name))
+        return decoded(name)
 
     def _parameters(self, name: str, scale: Any, zero: Any) -> list[str]:
         keys = [f"{name}_scale", f"{name}_zero"]
@@ -171,7 +179,8 @@ class OnnxWriter:
     def _add(self, kind: str, inputs: list[str], output: str, **more: Any) -> None:
         from onnx import helper
 
-        self.nodes.append(helper.make_node(kind, inputs, [output], output, **more))
+        name = f"{output}:{kind}" if output in self.names else output
+        self.nodes.append(helper.make_node(kind, inputs, [output], name, **more))
 
 
 def four_bit_tensor(codes: Array, name: str) -> Any:
