@@ -235,7 +235,7 @@ ATONC_INLINE uint64_t total_of_parts(const uint8_t *row, int32_t count, const ui
 }
 
 /* Of 16 codes from `at` on, of a row whose largest is `most`: what is near a tie is written again. */
-static __attribute__((noinline)) void settle_codes(softmax_rows *s, int32_t at, const uint8_t *row, int32_t count, uint8_t most, float factor)
+static void settle_codes(softmax_rows *s, int32_t at, const uint8_t *row, int32_t count, uint8_t most, float factor)
 {
   float certain = 0.5f - (float)s->window * 2.3283064e-10f;
   double total = 0.0;
