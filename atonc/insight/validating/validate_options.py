@@ -88,7 +88,7 @@ class ValidateOptions:
     classifier: bool = option(
         False, "--classifier", CHECKS, "also count right classes, with or without labels", takes=RARE
     )
-    min_cos: float = option(MIN_COSINE, "--min-cos", CHECKS, "outputs this close pass", metavar="C", parse=share)
+    min_cos: float = option(MIN_COSINE, "--min-cos", CHECKS, "outputs with this cosine pass; below it only those whose other correct roundings differ as much", metavar="C", parse=share)
     per_layer: bool = option(False, "--per-layer", OUTPUT, "list every layer (with -v or --json)", takes=RARE)
     output: Path | None = option(
         None, "-o --output", OUTPUT, "write inputs and outputs: NAME_val_io.npz", metavar="DIR", parse=Path
