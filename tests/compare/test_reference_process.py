@@ -15,7 +15,7 @@ from atonc.compiler.compare.reference import run_tflite
 from atonc.compiler.compare.reference_process import ReferenceDied, ReferenceProcess, pack, unpack
 from atonc.doors.cli.cli import main
 from atonc.machine.base.child import receive, send
-from atonc.machine.base.errors import InputError
+from atonc.machine.base.errors import InputError, ToolError
 from tests.frontends.tflite_models import O, T, build, conv_model
 
 pytest.importorskip("ai_edge_litert", exc_type=ImportError)
@@ -75,6 +75,15 @@ def test_modules_beside_the_user_are_not_imported(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     with ReferenceProcess() as process:
         assert "y" in process.run(Path("m.tflite"), {"x": np.zeros((1, 6, 7, 3), np.int8)})
+
+
+def test_a_package_that_does_not_load_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "m.tflite").write_bytes(conv_model())
+    (tmp_path / "ai_edge_litert.py").write_text("raise ImportError('no libgomp')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    with ReferenceProcess() as process, pytest.raises(ToolError, match="cannot be loaded") as told:
+        process.run(tmp_path / "m.tflite", {"x": np.zeros((1, 6, 7, 3), np.int8)})
+    assert told.value.rule == "no libgomp"
 
 
 def test_validate_survives_an_abort(tmp_path: Path, capfd: pytest.CaptureFixture[str],

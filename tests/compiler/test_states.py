@@ -13,6 +13,7 @@ from atonc.compiler.compile.pipeline import Compiled, compile_graph
 from atonc.compiler.emit.c import stai
 from atonc.compiler.frontends.tflite import read_tflite
 from atonc.compiler.ir import CarriedState, Graph, Op, Quantisation, Tensor, check
+from atonc.compiler.lower.semantics.run import run_mapped
 from atonc.compiler.ops import run_graph
 from atonc.compiler.passes import order
 from atonc.compiler.passes.states import declare_states
@@ -261,6 +262,49 @@ def window(channels_first: bool, seed: int) -> Graph:
     )
     first = rng.integers(-99, 99, shapes[1]).astype(np.int8)
     return check(Graph(tensors, ops, ("x", "s"), ("y", "n"), "window", states=(CarriedState("s", "n", first),)))
+
+
+def attention(length: int = 256, heads: int = 4, size: int = 32) -> Graph:
+    """One token: its key and value join those before, which are states; the oldest fall out."""
+    cache, row, shares = (1, heads, length, size), (1, heads, 1, size), (1, heads, 1, length)
+    tensors = {name: tensor(name, row) for name in "qkv"} | {name: tensor(name, cache) for name in ("ks", "vs")}
+    tensors |= {f"{name}{end}": tensor(f"{name}{end}", cache) for name in "kv" for end in "n"}
+    tensors |= {f"{name}c": tensor(f"{name}c", (1, heads, length - 1, size)) for name in "kv"}
+    tensors["kt"] = tensor("kt", (1, heads, size, length))
+    tensors["s"] = tensor("s", shares, Quantisation.per_tensor(0.2, 5))
+    tensors["p"] = tensor("p", shares, Quantisation.per_tensor(1 / 256, -128))
+    tensors["y"] = tensor("y", row, Quantisation.per_tensor(0.02, -31))
+    kept = {"starts": (0, 0, 1, 0), "stops": cache, "steps": (1,) * 4}
+    ops = [Op("slice", f"{name}c", (f"{name}s",), (f"{name}c",), kept) for name in "kv"]
+    ops += [Op("concat", f"{name}n", (f"{name}c", name), (f"{name}n",), {"axis": 2}) for name in "kv"]
+    ops += [
+        Op("transpose", "kt", ("kn",), ("kt",), {"perm": (0, 1, 3, 2)}),
+        Op("matmul", "s", ("q", "kt"), ("s",)),
+        Op("softmax", "p", ("s",), ("p",), {"axis": 3}),
+        Op("matmul", "y", ("p", "vn"), ("y",)),
+    ]
+    states = tuple(CarriedState(f"{name}s", f"{name}n", np.full(cache, -3, np.int8)) for name in "kv")
+    inputs = ("q", "k", "v", "ks", "vs")
+    return check(Graph(tensors, tuple(ops), inputs, ("y", "kn", "vn"), "attention", states=states))
+
+
+def test_a_row_attends_to_a_cache_where_it_lies() -> None:
+    """No key is packed and nothing is transposed: the row becomes the kernels, and values lie as its sums read them."""
+    compiled = compile_graph(attention(), Options())
+    follows_its_states(compiled)
+    graph, emulation = compiled.graph, Emulation(compiled.program, compiled.graph)
+    assert "transpose" not in [op.kind for op in graph.ops]
+    (packed,) = (op for op in graph.ops if op.kind == "pack_kernels")
+    assert packed.inputs == ("q",) and graph.tensors[packed.outputs[0]].elements < 1024
+    assert [(one.op, one.rule.id) for one in compiled.mapped.reasons if one.op == "matmul"] == [
+        ("matmul", "PRODUCT-ROW")
+    ]
+    values = {state.input: state.first for state in graph.states}
+    for frame in range(FRAMES):  # the same bytes as its own semantics, frame after frame
+        given = {name: value for name, value in make_inputs(graph, frame).items() if name in graph.frame_inputs}
+        found, meant = emulation.run(given), run_mapped(graph, compiled.mapped, {**given, **values})
+        assert all(np.array_equal(found[name], meant[name]) for name in graph.outputs)
+        values = {state.input: meant[state.output] for state in graph.states}
 
 
 @pytest.mark.parametrize("channels_first", [True, False])

@@ -163,6 +163,10 @@ static void products(void)
     int32_t columns = 1 + (int32_t)draw(20);
     int32_t loops[] = {2, rows * depth, draw(2) ? depth * columns : 0};
     int32_t across_a = (int32_t)draw(2), across_b = (int32_t)draw(2);
+    if (k >= 44) { /* columns that are read where they lie */
+      b.type = ATONC_S8;
+      across_b = 1;
+    }
     int32_t steps[] = {across_a ? 1 : depth, across_a ? rows : 1, across_b ? 1 : columns, across_b ? depth : 1};
     a.scale = 0.02;
     b.scale = 0.013;

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.conv.ones import pictures
-from atonc.compiler.lower.elementwise.binary import product_form, sum_form
+from atonc.compiler.lower.elementwise.binary import SquaredDifference, product_form, sum_form
 from atonc.compiler.lower.elementwise.two_streams import Repeats, repeats
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.units.arith import fit_pair, pair_error
@@ -150,6 +150,22 @@ def test_single_constants_become_functions(kind: str, first: bool) -> None:
     op = Op(kind, kind, ("c", "x") if first else ("x", "c"), ("z",))
     graph = graph_of(op, activation("x", (1, 9, 9, 3), 0.05, 7), c, activation("z", (1, 9, 9, 3), 0.1, 0))
     _compare(op, graph, {"x": _codes((1, 9, 9, 3))}, limit=0 if kind != "div" or not first else 2)
+
+
+@settings(max_examples=25, deadline=None)
+@given(PAIRS, SCALES, SCALES, st.floats(0.05, 4), st.tuples(*[ZERO_POINTS] * 3), st.integers(0, 99))
+def test_squared_differences(shapes, scale_x, scale_y, share, zeros, seed) -> None:
+    """Any share of what the operands can be apart may be in the format; what is beyond it is its end."""
+    zeros = (*zeros[:2], min(zeros[2], 100))
+    ends = [scale_x * (a - zeros[0]) - scale_y * (b - zeros[1]) for a in (-128, 127) for b in (-128, 127)]
+    scale = share * max(map(abs, ends)) ** 2 / (127 - zeros[2])
+    op, graph = _binary("squared_difference", shapes, zip((scale_x, scale_y, scale), zeros, strict=True))
+    try:
+        _compare(op, graph, {"x": _codes(shapes[0], seed), "y": _codes(shapes[1], seed + 1)})
+    except Refusal:
+        assert max(scale_x, scale_y) > 40 * min(scale_x, scale_y) or share < 0.1
+    form = SquaredDifference((scale_x, scale_y, scale), zeros)
+    assert not form.times or form.error <= 0.5
 
 
 def test_a_tensor_times_itself_is_a_function() -> None:

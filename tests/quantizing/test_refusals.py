@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("onnxruntime")
+from onnx import numpy_helper
 
 from atonc.doors.cli.cli import main
 from atonc.insight.quantizing.loading import load
@@ -20,6 +21,7 @@ from atonc.machine.base.errors import AtoncError, InputError, ModelError, Unsupp
 from tests.errors_said import unwrapped
 from tests.quantizing.float_models import Build, network, samples, save
 
+DIGITS = Path(__file__).parent.parent.parent / "examples" / "digits" / "digits.tflite"
 SHAPES = {"x": (1, 3, 12, 12)}
 
 
@@ -39,6 +41,21 @@ def test_models_that_are_int8_already_or_have_no_weights(tmp_path: Path) -> None
     b = Build()
     with pytest.raises(UnsupportedError, match="nothing to quantise"):
         load(save(tmp_path, b.model({"x": (1, 4)}, [b.node("Relu", ["x"], "y")])))
+
+
+def test_data_is_asked_for_where_the_model_can_be_quantised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    b = Build()
+    model = save(tmp_path, b.model(SHAPES, [b.conv("x", "y", (4, 3, 3, 3))]))
+    assert main(["quantize", str(model)]) == 2 and "--data FOLDER" in unwrapped(capsys.readouterr().err)
+    assert main(["quantize", str(DIGITS)]) != 0 and "already quantised" in capsys.readouterr().err
+
+
+def test_paddings_that_remove_all_that_there_is(tmp_path: Path) -> None:
+    b = Build()
+    b.constants.append(numpy_helper.from_array(np.array([0, 0, -12, 0, 0, 0, 0, 0]), "pads"))
+    model = save(tmp_path, b.model(SHAPES, [b.node("Pad", [b.conv("x", "c", (4, 3, 1, 1)), "pads"], "y")]))
+    with pytest.raises(ModelError, match="has no elements"):
+        quantize(model, samples(tmp_path))
 
 
 def test_open_sizes_are_asked_for(tmp_path: Path) -> None:

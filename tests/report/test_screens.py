@@ -18,6 +18,7 @@ from atonc.insight.report.document import (
 )
 from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.words import count, elided, instead, listed, ms_text, size_text, times
+from atonc.machine.cost.band import PredictionBand
 
 ROOT = Path(__file__).parent.parent.parent
 DIGITS = str(ROOT / "examples" / "digits" / "digits.tflite")
@@ -123,4 +124,8 @@ def test_numbers_and_names_in_sentences() -> None:
     assert elided("a" * 10, 10) == "a" * 10 and elided("beginning_and_end", 10) == "beg..._end"
     assert size_text(1) == "1 byte" and size_text(927_744) == "906 KiB" and size_text(7376) == "7.2 KiB"
     assert ms_text(0.0384) == "0.038 ms" and ms_text(4.089) == "4.09 ms"
-    assert ms_text(0.00042) == "<0.001 ms" and ms_text(0) == "0.000 ms"
+    assert ms_text(0.00042) == "0.0004 ms" and ms_text(0.000042) == "<0.0001 ms" and ms_text(0) == "0.000 ms"
+    assert ms_text(1.7444, 3) == "1.744 ms" and ms_text(0.00342, 3) == "0.0034 ms"
+    for time in (0.00042, 0.0384, 0.95, 4.089, 99.5, 150.04):  # a time and its bounds have the same digits
+        said = f"{ms_text(time)} to {PredictionBand(-0.1, 0.1, ()).span(time)}".removesuffix(" ms").replace(" ms", "")
+        assert len({len(number.partition(".")[2]) for number in said.split(" to ")}) == 1

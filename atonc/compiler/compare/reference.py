@@ -32,7 +32,7 @@ from atonc.compiler.frontends.tflite_file import (
     root,
 )
 from atonc.compiler.ir import Array, Graph, Op
-from atonc.machine.base.errors import InputError, ToolError, plain
+from atonc.machine.base.errors import InputError, not_loaded, plain
 
 # operators that the reference set computes wrongly, and its siblings do not
 MISCOUNTED = {"SUM": "adds int8 values as if they were unsigned"}
@@ -173,7 +173,7 @@ def _interpreter(path: Path, kernels: str, all_tensors: bool) -> Any:
     try:
         from ai_edge_litert import interpreter as litert
     except ImportError as error:
-        raise ToolError("ai-edge-litert is not installed", remedy="pip install ai-edge-litert") from error
+        raise not_loaded(error, "ai-edge-litert", "ai-edge-litert") from error
     resolver = getattr(litert.OpResolverType, _RESOLVERS[kernels])
     try:
         made = litert.Interpreter(
@@ -209,7 +209,7 @@ def _open_onnx(path: Path, kernels: str, tensors: Wanted) -> Kernels:
         import onnx
         import onnxruntime  # noqa: F401
     except ImportError as error:
-        raise ToolError("onnx or onnxruntime is not installed", remedy="pip install onnx onnxruntime") from error
+        raise not_loaded(error, "onnx or onnxruntime", "onnx onnxruntime") from error
     model = onnx.ModelProto.FromString(model_bytes(path))
     for output in model.graph.output:  # they have the types that their nodes give them, whatever the file says
         output.ClearField("type")

@@ -77,7 +77,7 @@ class ReferenceProcess:
         answer, content = self._ask({**words, "named": named, "keep": keep}, arrays, key, str(path))
         if "error" in answer:
             kind = getattr(errors, answer["error"], InputError)
-            raise kind(answer["what"], where=str(path), remedy=answer["remedy"])
+            raise kind(answer["what"], where=str(path), rule=answer["rule"], remedy=answer["remedy"])
         return unpack(answer["arrays"], content)
 
     def _ask(self, words: dict[str, Any], arrays: Mapping[str, Array], key: str, where: str) -> Message:
@@ -127,7 +127,8 @@ def main() -> None:
                 opened[key] = open_kernels(Path(asked["path"]), asked["kernels"], tensors)
             found = opened[key](inputs if asked["named"] else list(inputs.values()), asked["keep"])
         except AtoncError as error:
-            child.send(answers, {"error": type(error).__name__, "what": error.what, "remedy": error.remedy})
+            told = {"what": error.what, "rule": error.rule, "remedy": error.remedy}
+            child.send(answers, {"error": type(error).__name__, **told})
             continue
         listed, contents = pack({name: value for name, value in found.items() if value.dtype.kind in NUMBERS})
         child.send(answers, {"arrays": listed}, *contents)

@@ -22,6 +22,7 @@ from atonc.compiler.search.weights import in_flash
 from atonc.machine.base import progress
 from atonc.machine.base.errors import plain
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import ms_text
 from atonc.machine.cost.network import NetworkCost
 from atonc.machine.hw.memoise import memoise
 
@@ -78,7 +79,7 @@ class CompileView:
         return asking(self.words, self.path or Path(self.model), self.options, self.name, options)
 
     def __repr__(self) -> str:
-        time = f"{self.cost.latency_ms:.3f} ms predicted ({self.cost.band.span(self.cost.latency_ms, 3)})"
+        time = f"{ms_text(self.cost.latency_ms, 3)} predicted ({self.cost.band.span(self.cost.latency_ms, 3)})"
         return f"<CompileView {self.model[:60]!r} for {self.board.name[:60]}: {time}>"
 
 

@@ -18,7 +18,7 @@ from atonc.compiler.frontends.coverage import require_quantised
 from atonc.compiler.frontends.read import in_file, read
 from atonc.compiler.ir import Array, Graph
 from atonc.compiler.lower.map_ops import Mapped
-from atonc.compiler.lower.product.kernels import packs_kernels, with_packed_kernels
+from atonc.compiler.lower.product.kernels import packs_kernels, with_columns, with_packed_kernels
 from atonc.compiler.ops import RunOnDemand
 from atonc.compiler.passes import order
 from atonc.compiler.passes.cuts import cut_inputs
@@ -197,6 +197,7 @@ def setting_of(
         affinity = cpu_alone(graph, options.on_npu)
     else:
         affinity = resolve(source, graph, options.on_cpu, options.on_npu)
+    graph = with_columns(graph, affinity.on_cpu)
     if packs_kernels(target.trust, options.schedule_without, options.schedule_with):
         graph = with_packed_kernels(graph, affinity.on_cpu)
     calibrate = cache(partial(typical_runs, graph, memory, given))

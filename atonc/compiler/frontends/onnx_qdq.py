@@ -39,7 +39,7 @@ from atonc.compiler.frontends.operands import check_operands, check_work
 from atonc.compiler.ir import Array, Graph, Tensor, check
 from atonc.compiler.ir.types import check_shape
 from atonc.compiler.ops.run import REPORT, said
-from atonc.machine.base.errors import AtoncError, InputError, ModelError, ToolError, UnsupportedError, plain
+from atonc.machine.base.errors import AtoncError, InputError, ModelError, UnsupportedError, not_loaded, plain
 from atonc.machine.base.words import count, instead
 
 QUANTISE = ("QuantizeLinear",)
@@ -189,7 +189,7 @@ def _parse(data: bytes, name: str) -> Any:
         import onnx
         from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     except ImportError as error:
-        raise ToolError("the package onnx is not installed", remedy="pip install 'onnx>=1.21'") from error
+        raise not_loaded(error, "the package onnx", "'onnx>=1.21'") from error
     try:
         model = onnx.ModelProto.FromString(data)
     except (DecodeError, ValueError, RuntimeError) as error:

@@ -34,6 +34,11 @@ def channel_last(rank: int) -> Order:
     return (0, *range(2, rank), 1) if rank > 2 else plain(rank)
 
 
+def turned_matrix(rank: int) -> Order:
+    """The last two axes swapped; nothing where there are no two."""
+    return (*range(rank - 2), rank - 1, rank - 2) if rank > 1 else ()
+
+
 def permuted(shape: Shape, order: Order) -> Shape:
     return tuple(shape[axis] for axis in order)
 
@@ -146,13 +151,13 @@ class _Layouts:
         return replace(self.editor.finish(), states=self._states(), turned={**self.graph.turned, **self.turned})
 
     def _turned(self) -> dict[str, Order]:
-        """States that windows read, and whose order nobody outside sees, are stored as windows want them, both ends."""
+        """States whose order nobody outside sees are stored as windows and products want them, both ends."""
         found: dict[str, Order] = {}
         counted = Counter(state.output for state in self.graph.states)
         for state in self.graph.states:
-            order = channel_last(len(self.logical(state.input).shape))
             alone = counted[state.output] == 1 and state.input not in self.graph.outputs and not state.shown
-            if state.kept and alone and state.output not in self.graph.inputs and self._reaches_windows(state.input):
+            order = self._wanted(state.input)
+            if state.kept and alone and state.output not in self.graph.inputs and order:
                 found |= {state.input: order, state.output: order}
         return found
 
@@ -160,18 +165,27 @@ class _Layouts:
         turns = ((state, self.turned.get(state.input, plain(state.first.ndim))) for state in self.graph.states)
         return tuple(replace(state, first=np.ascontiguousarray(state.first.transpose(order))) for state, order in turns)
 
-    def _reaches_windows(self, name: str) -> bool:
-        """Whether it gets to a window with channels first by joins, parts and functions alone."""
-        seen, waiting = set[str](), [name]
+    def _wanted(self, name: str) -> Order:
+        """By whom it reaches by joins, parts and functions alone: a window with channels first, or a row whose products
+        with it are sums along the wrong axis; () where nobody wants anything."""
+        seen, waiting, rank = set[str](), [name], len(self.logical(name).shape)
         while waiting:
             name = waiting.pop()
             seen.add(name)
             for op in self.graph.consumers.get(name, ()):
                 if op.kind in WINDOWED and op.attrs.get("layout") == "NCHW":
-                    return True
+                    return channel_last(rank)
+                if op.kind == "matmul" and name == op.inputs[1] != op.inputs[0] and self._sums_across(op):
+                    return turned_matrix(rank)
                 if op.kind in ELEMENTWISE or op.kind in ("concat", "slice", "pad"):
                     waiting += [output for output in op.outputs if output not in seen]
-        return False
+        return ()
+
+    def _sums_across(self, op: Op) -> bool:
+        """Whether a single row meets the columns of a matrix whose rows lie together."""
+        left = self.logical(op.inputs[0]).shape[-2:]
+        row = len(left) == 2 and left[bool(op.attrs.get("transpose_a"))] == 1
+        return row and not op.attrs.get("transpose_b")
 
     def logical(self, name: str) -> Tensor:
         return self.graph.tensors[name]
@@ -398,6 +412,18 @@ def _reshape(state: _Layouts, op: Op) -> None:
     if order is None or source.is_constant:
         return _leave_plain(state, op)
     return state.emit(op, [state.stored[op.inputs[0]]], order)
+
+
+@lays_out("matmul")
+def _product(state: _Layouts, op: Op) -> None:
+    """A factor may lie with its last two axes swapped: the product reads it so."""
+    inputs, attrs = [], dict[str, bool]()
+    for name, flag in zip(op.inputs, ("transpose_a", "transpose_b"), strict=True):
+        tensor, rank = state.logical(name), len(state.logical(name).shape)
+        swapped = state.order[name] == turned_matrix(rank) and not tensor.is_constant
+        inputs.append(state.stored[name] if swapped else state.fetch(name, plain(rank), op.origin))
+        attrs[flag] = bool(op.attrs.get(flag)) != swapped
+    state.emit(op, inputs, plain(len(state.logical(op.outputs[0]).shape)), **attrs)
 
 
 @lays_out("dense")

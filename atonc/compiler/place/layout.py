@@ -55,7 +55,8 @@ def place(
     placed = _placed(used, addresses, reserved, every, board)
     placed |= _user_buffers(user_allocated, aliases, every, len(plans))
     memory = memory_use(placed.values(), banks_of(board.pools))
-    return Layout(placed, problem.lower_bound, memory, board.cached, packing.solver, packing.proven)
+    least = problem.lower_bound - memory.states_bytes  # which live all the time
+    return Layout(placed, least, memory, board.cached, packing.solver, packing.proven)
 
 
 def _pins(used: Sequence[Lifetime], board: BoardMemory) -> dict[str, int]:

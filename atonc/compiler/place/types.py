@@ -44,7 +44,7 @@ class Layout:
     """Where everything lies, and how much memory that takes."""
 
     placed: Mapping[str, Placed]
-    lower_bound_bytes: int  # largest sum of live bytes over the steps: no layout needs less
+    lower_bound_bytes: int  # of the activations: largest sum of live bytes over the steps, no layout needs less
     memory: MemoryUse
     cached_pools: frozenset[str] = field(default_factory=frozenset)  # external: engines go through the NPU cache
     solver: str = "greedy"

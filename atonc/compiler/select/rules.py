@@ -21,7 +21,7 @@ CPU_GATHER = _rule("CPU-GATHER", "addresses that depend on data", "addresses fix
 BY_NATURE: dict[str, Rule] = {
     "softmax": _rule(
         "CPU-SOFTMAX",
-        "no NPU unit computes the exponential and row sum of softmax",
+        "no NPU unit computes exponential and row sum of softmax",
         "functions of one value; sums with constant weights",
         "cut it off (--cut-output-tensors) where only the largest score counts: the order stays the same",
     ),
@@ -171,6 +171,12 @@ PRODUCT_SMALL = _rule(
     "tens of thousands of products",
     "nothing: it is the faster way",
 )
+PRODUCT_ROW = _rule(
+    "PRODUCT-ROW",
+    "a single row meets a matrix, whose bytes would all be packed as kernels to be used once",
+    "rows that share the kernels, or a matrix that is read as features",
+    "keep it: the CPU has multiplied before they are packed",
+)
 PRODUCT_DEPTH = _rule(
     "PRODUCT-DEPTH",
     "sums of so many products may go beyond the 24 bits of a unit",
@@ -290,7 +296,7 @@ MAY_REFUSE: Mapping[str, tuple[Rule, ...]] = {
     "prelu": (PRELU_SLOPES, TABLE_ERROR, *_BYTES),
     "move.recipe": (*_MOVES, CPU_GATHER, PAD_TYPE),
     "pool.recipe": (*_POOLS, *_MEANS, *_MAXIMA, POOL_AXES),
-    "product.recipe": (PRODUCT_UNPROVEN, PRODUCT_SMALL, PRODUCT_DEPTH, PRODUCT_SHAPE, CONV_MODE, *_BYTES),
+    "product.recipe": (PRODUCT_UNPROVEN, PRODUCT_SMALL, PRODUCT_ROW, PRODUCT_DEPTH, PRODUCT_SHAPE, CONV_MODE, *_BYTES),
     "resize_nearest": (RESIZE_NEAREST, *_MOVES),
     "resize_linear": (RESIZE_LINEAR, BY_NATURE["resize_linear"], *_BYTES),
 }

@@ -17,7 +17,7 @@ from atonc.machine.base.about import __version__
 from atonc.machine.base.build_folder import REPORTS, Trees, network_build, write_beside, write_whole
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.reasons import CheckResult
-from atonc.machine.base.words import count
+from atonc.machine.base.words import count, ms_text
 from atonc.machine.cost.network import machine_row
 from atonc.machine.hw import four_bits
 from atonc.machine.hw.safety.evidence.board_file import saved_row
@@ -49,7 +49,7 @@ def _gates(gates: Gates, view: CompileView) -> Iterator[tuple[str, float, bool, 
     on_cpu = compile_text.counts(view.compiled.program.steps)["cpu"]
     kinds = ", ".join(sorted({reason.op for reason in view.compiled.mapped.reasons})) or "none"
     runs = f"{count(on_cpu, 'operator')} {'runs' if on_cpu == 1 else 'run'} on the CPU ({kinds})"
-    time = f"{cost.latency_ms:.3f} ms ({cost.band.span(cost.latency_ms, 3)})"
+    time = f"{ms_text(cost.latency_ms, 3)} ({cost.band.span(cost.latency_ms, 3)})"
     live, spilled = memory.activations_bytes, memory.spilled_bytes
     yield (
         *("--max-ram", gates.max_ram, memory.ram_bytes <= gates.max_ram),

@@ -10,7 +10,7 @@ import time
 from importlib import import_module
 from typing import Any, Protocol
 
-from atonc.machine.base.errors import InputError, ToolError
+from atonc.machine.base.errors import InputError, ToolError, not_loaded
 
 DEFAULT_BAUD = 115_200
 LINE = "ATONC_LINE"  # in the environment: the line that `serial` without a port means
@@ -133,7 +133,7 @@ def _pyserial() -> Any:
     try:
         return import_module("serial")
     except ImportError as error:
-        raise ToolError("pyserial is not installed", remedy="pip install 'atonc[serial]'") from error
+        raise not_loaded(error, "pyserial", "'atonc[serial]'") from error
 
 
 def _find_port() -> str:

@@ -19,6 +19,7 @@ from model_explorer.node_data_provider import (
 from atonc.doors.explorer import graph
 from atonc.insight.explain.types import span_of
 from atonc.machine.base.errors import AtoncError
+from atonc.machine.base.words import ms_text
 
 ID = "atonc"
 ON_CPU = "#fbe3d3"
@@ -39,7 +40,7 @@ class CompiledGraph(Adapter):
     def convert(self, model_path: str, settings: dict[str, Any]) -> dict[str, Any]:
         network = graph.picture(Path(model_path))
         figures = {
-            "latency": f"{network.latency_ms:.3f} ms, {network.basis}{span_of(network, 3)}",
+            "latency": f"{ms_text(network.latency_ms, 3)}, {network.basis}{span_of(network, 3)}",
             "RAM": f"{network.memory.ram_bytes:,} bytes",
             "activations": f"{network.memory.activations_bytes:,} bytes",
             "weights": f"{network.memory.weights_bytes:,} bytes",

@@ -166,7 +166,7 @@ COMMANDS = (
         (
             arg("model", title=MODEL, type=Path, metavar="MODEL", help="float .onnx, .tflite or .pt2"),
             arg(
-                "--data", title=DATA, type=Path, required=True, metavar="DIR|FILE.npz",
+                "--data", title=DATA, type=Path, metavar="DIR|FILE.npz",
                 help="folder of images, or .npz with samples first",
             ),
             arg(

@@ -35,6 +35,8 @@ def look(model: Any, names: Sequence[str], feeds: Sequence[Feed], first: int = 0
 
     for index, found in enumerate(watch(model, feeds, names, "calibrating")):
         for number, (name, value) in enumerate(found.items()):
+            if not value.size:
+                raise ModelError(f"{name!r} of shape {value.shape} has no elements", remedy="look at its paddings")
             lows[name], highs[name] = min(lows[name], float(value.min())), max(highs[name], float(value.max()))
             if value.ndim == 4:
                 tops[name] = np.maximum(tops.get(name, 0.0), np.abs(value).max((0, 2, 3)))

@@ -26,7 +26,7 @@ from typing import Any
 from atonc.compiler.frontends import limits
 from atonc.insight.quantizing.graph import WEIGHTED
 from atonc.machine.base import progress
-from atonc.machine.base.errors import ModelError, ToolError, UnsupportedError
+from atonc.machine.base.errors import ModelError, UnsupportedError, not_loaded
 
 MAX_MEMBERS = 20_000
 MAX_PROGRAM_BYTES = 64 << 20  # of JSON
@@ -169,7 +169,7 @@ def torch_package() -> Any:
         import onnxscript  # noqa: F401  (the exporter needs it)
         import torch
     except ImportError as error:
-        raise ToolError(f"PyTorch modules need {error.name}", remedy="pip install 'atonc[torch]'") from None
+        raise not_loaded(error, error.name or "torch", "'atonc[torch]'") from None
     return torch
 
 

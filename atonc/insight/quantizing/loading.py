@@ -31,7 +31,7 @@ from atonc.insight.quantizing.transformers import (
     spelled_norms,
 )
 from atonc.machine.base import progress
-from atonc.machine.base.errors import AtoncError, ModelError, ToolError, UnsupportedError
+from atonc.machine.base.errors import AtoncError, ModelError, UnsupportedError, not_loaded
 
 
 def fold_norms(graph: Any) -> None:
@@ -303,7 +303,7 @@ def tidy(model: Any, name: str) -> Any:
         import onnxruntime  # noqa: F401
         from onnx import shape_inference, version_converter
     except ImportError as error:
-        raise ToolError(f"quantize needs {error.name}", remedy="pip install 'atonc[quantize]'") from None
+        raise not_loaded(error, error.name or "onnxruntime", "'atonc[quantize]'") from None
     try:
         model, expanded = attention_as_products(model)
         versions = {entry.domain: entry.version for entry in model.opset_import}

@@ -27,7 +27,7 @@ from atonc.insight.quantizing.widen import Widened, WidthSearch
 from atonc.insight.quantizing.workbench import NOTHING, MendedState, TriedModel, Workbench
 from atonc.insight.workers.run import require_scheduler
 from atonc.machine.base import progress
-from atonc.machine.base.errors import CapacityError
+from atonc.machine.base.errors import CapacityError, InputError
 
 WALKS = {
     MendOptions(True, True): "weights rounded by the layer's output, biases corrected",
@@ -47,7 +47,8 @@ TUNABLE: tuple[dict[str, Any], ...] = (
 )
 
 
-def quantize(model: Path, data: Path, settings: QuantizeOptions | None = None) -> Quantised:
+def quantize(model: Path, data: Path | None, settings: QuantizeOptions | None = None) -> Quantised:
+    """A model that cannot be quantised says so before it asks for data."""
     settings = settings or QuantizeOptions()
     require_board(settings.board)
     if settings.scheduler:
@@ -61,6 +62,10 @@ def quantize(model: Path, data: Path, settings: QuantizeOptions | None = None) -
             float_model = raised(float_model, model.name)
         graph = FloatGraph(own_constants(float_model, WEIGHTED))
         require_fixed_outputs(graph, exported, model.name)
+        if data is None:
+            raise InputError(
+                "no samples to calibrate with", where=model.name, remedy="--data FOLDER of images, or FILE.npz"
+            )
         if carried:
             samples = read_frames(data, graph, carried, settings)
         else:

@@ -24,7 +24,7 @@ from atonc.insight.report.columns import rows
 from atonc.insight.report.html.network import cut
 from atonc.insight.report.parts import energy_data
 from atonc.machine.base.reasons import CheckResult
-from atonc.machine.base.words import count, difference_text, elided
+from atonc.machine.base.words import count, difference_text, elided, ms_text
 
 _MOST = 10
 LONG_NAME = 44
@@ -77,7 +77,7 @@ def document(found: Comparison, verbose: bool = False, checks: Sequence[CheckRes
     else:
         sections[-1] = doc.Chapter(sections[-1].title, [*sections[-1].blocks, *partners])
     names = " and ".join(dict.fromkeys(doc.short_name(view.model) for _, view in views))
-    sides = ", ".join(f"{side} {view.latency_ms:.3f} ms {view.basis}{span_of(view, 3)}" for side, view in views)
+    sides = ", ".join(f"{side} {ms_text(view.latency_ms, 3)} {view.basis}{span_of(view, 3)}" for side, view in views)
     data = as_json(found)
     layers = [{**row, **{key: ", ".join(row[key]) for key in ("nodes", "a", "b")}} for row in data["layers"]]
     tables = {"figures": data["figures"], "layers": layers, "outputs": data["outputs"]}

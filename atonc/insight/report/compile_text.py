@@ -108,7 +108,7 @@ def picture(view: CompileView, network: NetworkView, layers: Sequence[Mapping[st
     memory, cost, graph, number = view.memory, view.cost, view.compiled.graph, counts(view.compiled.program.steps)
     proof, share = view.compiled.report, list(cost.bound_by.items())[:4]
     figures = {
-        "latency (predicted)": f"{cost.latency_ms:.3f} ms ({cost.band.span(cost.latency_ms, 3)})",
+        "latency (predicted)": f"{ms_text(cost.latency_ms, 3)} ({cost.band.span(cost.latency_ms, 3)})",
         "epochs": f"{number['total']}, of these {number['npu']} on the NPU",
         "bottlenecks": ", ".join(f"{bound_name(label)} {part:.0%}" for label, part in share),
         "RAM": f"{memory.ram_bytes:,} bytes",
@@ -307,7 +307,7 @@ def cpu_chapter(steps: Sequence[tuple[CpuReason, StepCost]]) -> doc.Chapter:
     lines: list[str] = []
     for (op, rule, seen, limit, remedy), members in groups.items():
         total = sum(cost.milliseconds for _, cost in members)
-        said = [f"  {times(len(members), op)}, {total:.3f} ms: {rule}: {seen}"]
+        said = [f"  {times(len(members), op)}, {ms_text(total, 3)}: {rule}: {seen}"]
         said += [f"Limit: {limit}"] * bool(limit)
         said += [f"Possible action (`atonc explain` tries it): {remedy}"] * bool(remedy)
         lines.append(" ".join(map(sentence, said)))
@@ -494,8 +494,8 @@ def _short_head(view: CompileView) -> doc.Chapter:
 
 
 def _short_time(view: CompileView) -> Iterator[doc.Chapter]:
-    cost = view.cost
-    title = doc.head("bottlenecks", f" of {count(len(cost.steps), 'epoch')} (NPU hardware steps), share of time")
+    cost, number = view.cost, counts(view.compiled.program.steps)
+    title = doc.head("bottlenecks", f" of {parts.epochs_text(number['total'], number['npu'])}, share of time")
     yield doc.Chapter(title, [parts.bounds_table(cost.bound_by, "{:3.0f} %")], close=True)
     slow = sorted(_epochs(view), key=lambda row: -row.cost.milliseconds)[:_SLOWEST]
     guessed = "; ~: rough estimate" if any(not row.cost.known for row in slow) else ""

@@ -15,6 +15,7 @@ from atonc.insight.explain.types import (
     CPU,
     HYBRID,
     NOTHING,
+    NPU,
     PREDICTED,
     Decision,
     LayerView,
@@ -230,7 +231,7 @@ MOST_LAYERS = 10
 
 def _headline(network: NetworkView, alarms: Sequence[str]) -> doc.Chapter:
     free = sum(layer.on == NOTHING for layer in network.layers)
-    steps = f"{count(len(network.layers), 'layer')} in {count(len(network.steps), 'epoch')} (NPU hardware steps)"
+    steps = f"{count(len(network.layers), 'layer')} in {parts.epochs_text(len(network.steps), network.count(NPU))}"
     steps += f", {count(free, 'layer')} at no cost" if free else ""
     title = doc.head(elided(network.model, doc.NAME), f", compiled by {network.tool}: {steps}")
     return doc.Chapter(title, [parts.bounds_table(network.bound_by, "{:3.0f} % of the time"), *alarms])

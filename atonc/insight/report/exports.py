@@ -9,6 +9,7 @@ from atonc.insight.explain.live import live_bytes
 from atonc.insight.explain.types import NPU, LayerView, NetworkView, StepView, span_of
 from atonc.insight.report.columns import figures
 from atonc.machine.base.errors import ToolError
+from atonc.machine.base.words import ms_text
 
 DOMAIN = "atonc"
 
@@ -26,7 +27,7 @@ def annotated(network: NetworkView) -> bytes:
     def value(name: str) -> Any:
         return helper.make_tensor_value_info(name, TensorProto.INT8, list(shapes.get(name, ())) or None)
 
-    time = f"{network.latency_ms:.3f} ms predicted{span_of(network, 3)}"
+    time = f"{ms_text(network.latency_ms, 3)} predicted{span_of(network, 3)}"
     graph = helper.make_graph(
         [_onnx_node(helper, layer) for layer in network.layers if layer.outputs],
         network.name,

@@ -48,7 +48,7 @@ def document(rows: Sequence[BuildRow], notes: Sequence[str] = ()) -> doc.Documen
     columns = [
         doc.Column[BuildRow]("build", lambda row: elided(row.name, _NAME), left=True),
         *map(column, names[:1]),
-        doc.Column[BuildRow]("change", lambda row: changes.get(row.name), about="against the build before it"),
+        doc.Column[BuildRow]("vs row above", lambda row: changes.get(row.name), about="its latency against that one's"),
         *map(column, names[1:]),
     ]
     title = f"{count(len(rows), 'build')} in their order"

@@ -37,6 +37,12 @@ def energy_row(energy: EnergyEstimate) -> SummaryRow | None:
     return SummaryRow("energy", f"{energy}, estimated") if energy.known else None
 
 
+def epochs_text(total: int, npu: int) -> str:
+    """A step of the CPU is an epoch too, and no step of the NPU."""
+    where = "NPU hardware steps" if npu == total else f"{npu} on the NPU, {total - npu} on the CPU"
+    return f"{count(total, 'epoch')} ({where})"
+
+
 def frames_row(
     latency_ms: float, band: PredictionBand, states_bytes: int, hop_ms: float, frames: int = 0
 ) -> SummaryRow | None:

@@ -7,13 +7,14 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from atonc.insight.report import document as doc
 from atonc.insight.sweeping.run import BUSY, Sweep, SweepResult, time_of
 from atonc.machine.base.errors import plain
-from atonc.machine.base.words import count, size_text
+from atonc.machine.base.words import count, ms_text, size_text
 from atonc.machine.cost.energy import amount
 
 _MOST_NAME = 44
@@ -24,12 +25,12 @@ def _percent(value: float) -> str:
 
 
 COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (  # figure, title, how it reads
-    ("latency_ms", "latency", "{:.3f} ms".format),
+    ("latency_ms", "latency", partial(ms_text, digits=3)),
     ("latency_low_ms", "at least", "{:.3f}".format),
-    ("latency_high_ms", "at most", "{:.3f} ms".format),
-    ("busy_ms", "of a second", "{:.3f} ms".format),
+    ("latency_high_ms", "at most", partial(ms_text, digits=3)),
+    ("busy_ms", "of a second", partial(ms_text, digits=3)),
     ("busy_low_ms", "at least", "{:.3f}".format),
-    ("busy_high_ms", "at most", "{:.3f} ms".format),
+    ("busy_high_ms", "at most", partial(ms_text, digits=3)),
     ("energy_uj", "energy", amount),
     ("energy_uj_per_second", "energy/s", amount),
     ("npu_load", "NPU", _percent),

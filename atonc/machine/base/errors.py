@@ -129,6 +129,14 @@ class ToolError(AtoncError):
     exit_code = 4
 
 
+def not_loaded(error: ImportError, package: str, install: str) -> ToolError:
+    """A package that is not there; or that is there and cannot be loaded, with the words of its own import."""
+    if isinstance(error, ModuleNotFoundError):
+        return ToolError(f"{package} is not installed", remedy=f"pip install {install}")
+    broken = f"{package} is installed, but cannot be loaded"
+    return ToolError(broken, rule=str(error)[:200], remedy=f"pip install --force-reinstall {install}")
+
+
 class InternalError(ToolError):
     """A mistake of ours: atonc itself failed."""
 

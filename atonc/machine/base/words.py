@@ -55,11 +55,16 @@ def size_text(size_bytes: int) -> str:
     return f"{value:,.{0 if value >= 100 else 1}f} {unit}"
 
 
-def ms_text(milliseconds: float) -> str:
-    """Milliseconds with three digits that mean something; what is not zero is not shown as zero."""
-    if 0 < milliseconds < 0.0005:
-        return "<0.001 ms"
-    digits = 1 if milliseconds >= 100 else 2 if milliseconds >= 1 else 3
+def ms_digits(milliseconds: float) -> int:
+    """Behind the point of a time, and of the bounds that stand beside it."""
+    return next((digits for least, digits in ((100, 1), (1, 2), (0.01, 3)) if milliseconds >= least), 4)
+
+
+def ms_text(milliseconds: float, digits: int = 0) -> str:
+    """Milliseconds with digits that mean something, or at least so many; what is not zero is not shown as zero."""
+    if 0 < milliseconds < 0.00005:
+        return "<0.0001 ms"
+    digits = max(digits, ms_digits(milliseconds)) if milliseconds else 3
     return f"{milliseconds:,.{digits}f} ms"
 
 

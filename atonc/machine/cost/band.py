@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import ms_digits
 from atonc.machine.hw.cycles import doubts
 from atonc.machine.hw.machine import MEASURED_WITHIN, stm32n6
 
@@ -91,10 +92,10 @@ class PredictionBand:
         return low <= measured <= high
 
     def span(self, milliseconds: float, digits: int = 0) -> str:
-        """`1.74 to 1.98 ms`; two digits, or three below a millisecond, unless said."""
+        """`1.74 to 1.98 ms`; as many digits as the time beside it has (`ms_text`)."""
         low, high = self.around(milliseconds)
-        digits = digits or (2 if milliseconds >= 1 else 3)
-        return f"{low:.{digits}f} to {high:.{digits}f} ms"
+        digits = max(digits, ms_digits(milliseconds))
+        return f"{low:,.{digits}f} to {high:,.{digits}f} ms"
 
     def as_data(self, milliseconds: float) -> dict[str, Any]:
         """Gives the band in milliseconds, for documents that say `latency_ms`."""

@@ -29,6 +29,7 @@ from atonc.compiler.lower.elementwise.function import (
 )
 from atonc.compiler.lower.elementwise.two_streams import (
     Operand,
+    Repeats,
     code_operand,
     in_parts,
     is_of_bytes,
@@ -37,7 +38,7 @@ from atonc.compiler.lower.elementwise.two_streams import (
     swapped,
 )
 from atonc.compiler.lower.registry import Refusal, recipe
-from atonc.compiler.lower.semantics.arithmetic import ints
+from atonc.compiler.lower.semantics.arithmetic import ints, limited, shifted
 from atonc.compiler.lower.semantics.arithmetic import line as line_codes
 from atonc.compiler.lower.semantics.arithmetic import pair as pair_codes
 from atonc.compiler.lower.units.arith import (
@@ -76,6 +77,7 @@ _SUMS = ("add", "sub", "minimum", "maximum")
 _LARGEST_PRODUCT = 32767  # with what the zero points add
 _GRID = 5  # every fifth code is tried
 _SHORTER = 3  # bits by which coefficients of sums may be shorter, less one, where only such were seen
+_A_BYTE = 255  # times a byte is a number of 16 bits
 _MOST_CONSTANT_ERROR = 0.5  # codes, where a constant has to fit 8 bits: the product must not show it
 
 
@@ -185,7 +187,9 @@ def _of_two(op: Op, context: Context) -> list[TaskGroup]:
         return product_steps(op, context, x, y, form, form.error)
     if op.kind in ("minimum", "maximum"):
         return lower_extreme(op, context)
-    limit = "add, sub, mul, minimum, maximum; others by constants"
+    if op.kind == "squared_difference":
+        return lower_squares(op, context)
+    limit = "add, sub, mul, minimum, maximum, squared_difference; others by constants"
     raise Refusal(ELEMENTWISE, f"{op.kind} of two tensors", limit, "leave it to the CPU")
 
 
@@ -341,6 +345,77 @@ def _as_output(op: Op, context: Context, name: str, out: Tensor) -> tuple[Operan
     wirings = chain_wirings(operand.buffer, scratch, tensor.elements, found.units)
     operand = replace(operand, buffer=scratch, scale=out.scale, zero_point=out.zero_point)
     return replace(operand, source=name, table=found.codes), wirings
+
+
+_LARGEST_ROOT = 23170  # its square without 14 bits fits 16
+_SQUARE_SHIFTS = (5, 14)  # of products of 16 bits in published programs
+
+
+@dataclass(frozen=True)
+class SquaredDifference:
+    """The difference in 16 bits, as large as its square allows, and the square."""
+
+    scales: tuple[float, float, float]
+    zeros: tuple[int, int, int]
+
+    @property
+    def times(self) -> int:
+        """Steps of the difference in one of x, which codes of two bytes hold."""
+        (x, y, out), (zero_x, zero_y, zero_out) = self.scales, self.zeros
+        ends = [abs(x * (a - zero_x) - y * (b - zero_y)) for a in FULL_RANGE for b in FULL_RANGE]
+        shown = np.sqrt((FULL_RANGE[1] - zero_out + 1) * out)  # what is farther apart is beyond the format
+        return min(_A_BYTE, int(_LARGEST_ROOT * x / min(shown, max(ends))))
+
+    @property
+    def pair(self) -> AffinePair:
+        """x times so much, less as much of y."""
+        gain, zero_x, zero_y = self.times * self.scales[1] / self.scales[0], *self.zeros[:2]
+        return fit_pair(1.0, -gain, gain * zero_y - self.times * zero_x, 2, most_shift=_SQUARE_SHIFTS[1])
+
+    @property
+    def last(self) -> Affine:
+        x, _, out = self.scales
+        return Affine.nearest((x / self.times) ** 2 * 2.0 ** _SQUARE_SHIFTS[1] / out, float(self.zeros[2]))
+
+    def square(self, x: Array, y: Array) -> Array:
+        difference = pair_codes(self.pair, ints(x) * self.times, y)
+        return limited(shifted(difference * difference, _SQUARE_SHIFTS[1]), 16)
+
+    def __call__(self, x: Array, y: Array) -> Array:
+        return line_codes(self.last, self.square(x, y))
+
+    @property
+    def error(self) -> float:
+        """The largest error in LSB, before the last rounding, of all pairs of codes."""
+        (x, y, out), (zero_x, zero_y, zero_out), last = self.scales, self.zeros, self.last
+        exact = (x * (CODES[:, None] - zero_x) - y * (CODES - zero_y)) ** 2 / out + zero_out
+        found = (last.a * self.square(CODES[:, None], CODES) + last.c) / 2.0**last.shift
+        return float(np.abs(np.clip(found, *FULL_RANGE) - np.clip(exact, *FULL_RANGE)).max())
+
+
+def lower_squares(op: Op, context: Context) -> list[TaskGroup]:
+    """(x - y)^2 in two epochs; between them the difference in memory."""
+    constants = [context.tensor(name) for name in op.inputs if context.tensor(name).data is not None]
+    out, (x, y) = context.tensor(op.outputs[0]), (operand_of(op, context, name, bytes_only=True) for name in op.inputs)
+    steeper = x.repeats.plain and y.repeats.plain and y.scale > x.scale
+    x, y = (y, x) if steeper or swapped(op, x, y) else (x, y)
+    form = SquaredDifference((x.scale, y.scale, out.scale), (x.zero_point, y.zero_point, out.zero_point))
+    if not form.times or not all(map(is_of_bytes, constants)):
+        seen = "a constant that is not of bytes" if form.times else f"scales of {x.scale:g} and {out.scale:g}"
+        raise Refusal(ELEMENTWISE, f"{op.kind} with {seen}", "codes of bytes", "quantise it, or leave it to the CPU")
+    wide = context.scratch(2 * out.elements, f"{op.name}:difference")
+
+    def differ(epoch: TaskBuilder, read: Callable[[int], str]) -> str:
+        times = epoch.unit(product_unit(np.array([form.times]), 0), read(0))
+        return epoch.unit(pair_unit(form.pair, 2, 1), times, read(1))
+
+    def square(epoch: TaskBuilder, read: Callable[[int], str]) -> str:
+        product = epoch.unit(multiply_unit(2, _SQUARE_SHIFTS[1]), read(0), read(1))
+        return epoch.unit(affine_unit(form.last, 1, in_bytes=2), product)
+
+    context.explain(op, TwoOperands(op, context, (x, y), form), form.error)
+    both = Operand(wide, 1.0, 0, Repeats(1, 1, out.elements), 2)
+    return [*in_parts(op, context, (x, y), differ, wide), *in_parts(op, context, (both, both), square)]
 
 
 MOST_ERROR = 1  # codes

@@ -202,43 +202,46 @@ Change = Callable[[Op, Context, Operand], tuple[list[TaskGroup], Operand]]
 Wire = Callable[[TaskBuilder, Callable[[int], str]], str]  # puts the units down, given who reads the n-th operand
 
 
-def in_parts(op: Op, context: Context, operands: tuple[Operand, Operand], wire: Wire) -> list[TaskGroup]:
-    """As the operands lie, or with short vectors in a row or single values spread first, whichever takes less."""
+def in_parts(
+    op: Op, context: Context, operands: tuple[Operand, Operand], wire: Wire, wide: str = ""
+) -> list[TaskGroup]:
+    """As the operands lie, or with short vectors in a row or single values spread first, whichever takes less. `wide`:
+    the buffer of 16 bits that is written in place of the output."""
 
     def drawn(change: Change, context: Context) -> list[TaskGroup]:
         found = [change(op, context, operand) for operand in operands]
         before = [group for groups, _ in found for group in groups]
-        return [*before, *_parts(op, context, (found[0][1], found[1][1]), wire)]
+        return [*before, *_parts(op, context, (found[0][1], found[1][1]), wire, wide)]
 
     rows: list[tuple[Variant, Change]] = [(AS_STORED, lambda op, context, operand: ([], operand))]
     rows += [(IN_A_ROW, in_a_row)] if any(turns_in_a_row(operand, context) > 1 for operand in operands) else []
     rows += [(SPREAD, spread_out)] if any(_of_single_values(operand, context) for operand in operands) else []
     if len(rows) == 1:
-        return _parts(op, context, operands, wire)
+        return _parts(op, context, operands, wire, wide)
     return chosen(context, cheapest((variant, (Drawing(partial(drawn, change)),)) for variant, change in rows))
 
 
-def _parts(op: Op, context: Context, operands: tuple[Operand, Operand], wire: Wire) -> list[TaskGroup]:
+def _parts(op: Op, context: Context, operands: tuple[Operand, Operand], wire: Wire, wide: str) -> list[TaskGroup]:
     """The output in parallel parts, each by the units that `wire` puts down, then clipped if need be."""
-    target, elements = context.buffer(op.outputs[0]), context.tensor(op.outputs[0]).elements
+    target, elements = wide or context.buffer(op.outputs[0]), context.tensor(op.outputs[0]).elements
 
     def wired(cut: tuple[int, int], epoch: TaskBuilder) -> str:
         return wire(epoch, lambda n: epoch.read(operands[n].buffer, operands[n].reader(*cut)))
 
     def build(cut: tuple[int, int], epoch: TaskBuilder) -> None:
         stream = passed(epoch, wired(cut, epoch), after)
-        epoch.write(stream, target, row(cut[1], cut[0], write=True))
+        epoch.write(stream, target, row(cut[1], cut[0], 2 if wide else 1, write=True))
 
     whole = TaskBuilder((), "")  # what one part takes
     wired((0, elements), whole)
-    after = _clip_units(op, len(whole.units), context.facts.target.trust)
+    after = [] if wide else _clip_units(op, len(whole.units), context.facts.target.trust)
     ariths = len(whole.units) + sum(unit.KIND == "ARITH" for unit in after)
     ways = min(UNITS["ARITH"] // ariths, MOST_READERS // len(whole.engines), MAX_CHAINS)
     block = max(operand.repeats.block for operand in operands)
 
     cuts = parts(elements, ways, block)
     wirings = [Wiring(partial(build, cut), cost=cut[1]) for cut in cuts]
-    same_places = all(operand.repeats.plain and operand.element_bytes == 1 for operand in operands)
+    same_places = not wide and all(operand.repeats.plain and operand.element_bytes == 1 for operand in operands)
     return pack(wirings, origin_of(op), op.kind, flow=EACH_ELEMENT if same_places else None)
 
 

@@ -31,7 +31,7 @@ from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.units.wiring import require_codes
 from atonc.compiler.ops.kernel_order import KernelOrder, UnitKernels
 from atonc.compiler.plan.policy import EPOCH_CYCLES, LEAST_PRODUCT
-from atonc.compiler.select.rules import PRODUCT_DEPTH, PRODUCT_SHAPE, PRODUCT_SMALL
+from atonc.compiler.select.rules import PRODUCT_DEPTH, PRODUCT_ROW, PRODUCT_SHAPE, PRODUCT_SMALL
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import LEAST_DEEP, MAX_CHAIN, MOST_PASSES, SUM_LIMIT
 
@@ -146,6 +146,14 @@ class Product:
         return (sets * max(words, self.rows * kernels) + extra) * len(self.passes)
 
 
+def is_row(op: Op, graph: Graph) -> bool:
+    """Whether the first factor is a single row and the second one more than a column."""
+    a, b = (graph.tensors[name].shape for name in op.inputs[:2])
+    if min(len(a), len(b)) < 2:
+        return False
+    return a[-1 if op.attrs.get("transpose_a") else -2] == 1 < b[-2 if op.attrs.get("transpose_b") else -1]
+
+
 def product_of(op: Op, graph: Graph) -> Product:
     """Refuses what no units can multiply."""
     a, b, out = (graph.tensors[name] for name in (*op.inputs[:2], *op.outputs))
@@ -155,6 +163,9 @@ def product_of(op: Op, graph: Graph) -> Product:
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if np.prod(batch, dtype=int) > MOST_MATRICES:
         raise Refusal(PRODUCT_SHAPE, f"{batch} products", f"{MOST_MATRICES} at a time", "fewer heads or batches")
+    if is_row(op, graph):
+        seen = f"{b.elements:,} bytes for a row"
+        raise Refusal(PRODUCT_ROW, seen, PRODUCT_ROW.limit, "sums of at most 128 along the last axis of the matrix")
     turned = not op.attrs.get("transpose_a"), bool(op.attrs.get("transpose_b"))
     rows, depth = a.shape[-2:] if turned[0] else a.shape[:-3:-1]
     columns = b.shape[-2 if turned[1] else -1]

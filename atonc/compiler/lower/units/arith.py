@@ -311,9 +311,11 @@ def pair_unit(pair: AffinePair, bytes_x: int = 1, bytes_y: int = 1) -> ArithConf
     return ArithConfig(operation=AFFINE, dual_input=1, **numbers, **_widths(bytes_x, bytes_y, pair.out_bytes))
 
 
-def multiply_unit() -> ArithConfig:
-    """The exact product of two bytes. Its coefficients take no part in it; all public programs set them to one."""
-    return ArithConfig(operation=MULTIPLY, dual_input=1, a=1, b=1, c=1, **_widths(1, 1, 2))
+def multiply_unit(in_bytes: int = 1, shift: int = 0) -> ArithConfig:
+    """The product in 16 bits, of bytes exact. Its coefficients take no part in it; all public programs set them to
+    one."""
+    widths = _widths(in_bytes, in_bytes, 2)
+    return ArithConfig(operation=MULTIPLY, dual_input=1, a=1, b=1, c=1, shift_out=shift, **widths)
 
 
 def clip_unit(low: int, high: int) -> ArithConfig:

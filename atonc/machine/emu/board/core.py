@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.machine.base.errors import AtoncError, InputError, ToolError
+from atonc.machine.base.errors import AtoncError, InputError, ToolError, not_loaded
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.board import blocks
 from atonc.machine.emu.board.blocks import CodeBlocks
@@ -510,4 +510,4 @@ def _unicorn() -> tuple[Any, Any]:
     try:
         return import_module("unicorn"), import_module("unicorn.arm_const")
     except ImportError as error:
-        raise ToolError("unicorn is not installed", remedy="pip install 'atonc[board]'") from error
+        raise not_loaded(error, "unicorn", "'atonc[board]'") from error

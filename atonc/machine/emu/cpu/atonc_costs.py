@@ -36,7 +36,8 @@ PLAIN_SHARE, LEAST_SHARES = 83, 40  # an element without vectors, and from how m
 VALUE_READ, VALUE_WRITTEN = 14, 60  # any other format: a number from memory, a rounded result to memory
 PAIR = 2 * VALUE_READ + VALUE_WRITTEN + 20
 MAC_VECTOR, MAC_8, MAC_16, MAC_FLOAT = 1, 7, 8, 14
-PRODUCT_MAC, PRODUCT_RESULT, PRODUCT_BYTE = 0.6, 35, 6  # of two tensors of bytes: also each byte of b once
+# of two tensors of bytes: also each byte of b once, gathered, or where it lies in columns of whole vectors
+PRODUCT_MAC, PRODUCT_RESULT, PRODUCT_BYTE, PRODUCT_BYTE_IN_PLACE = 0.6, 35, 6, 0.5
 BYTE_PACKED, CHANNEL_PACKED, BYTE_FILLED, GROUP_PACKED = 2, 10, 0.5, 60  # kernels of products, eight in a group
 PRODUCT_DEPTH = 512  # the longest sum that is made of vectors
 RUN = 30  # the taps of one row of a window
@@ -169,8 +170,11 @@ def _matmul(read: Reader) -> CallPrice:
     cycles: float = results * (VALUE_WRITTEN + depth * 2 * VALUE_READ)
     basis = f"{2 * VALUE_READ} per multiply-add"
     if read.type(3) in (_S8, _U8) and read.type(5) in (_S8, _U8) and depth <= PRODUCT_DEPTH:
-        cycles = results * (PRODUCT_RESULT + depth * PRODUCT_MAC) + batches * columns * depth * PRODUCT_BYTE
-        basis = f"{PRODUCT_MAC} per multiply-add, {PRODUCT_RESULT} per result, {PRODUCT_BYTE} per byte of b"
+        steps = read.value(11)
+        in_place = read.type(5) == _S8 and isinstance(steps, list) and steps[2:3] == [1] and depth % BLOCK_BYTES == 0
+        byte = PRODUCT_BYTE_IN_PLACE if in_place else PRODUCT_BYTE
+        cycles = results * (PRODUCT_RESULT + depth * PRODUCT_MAC) + batches * columns * depth * byte
+        basis = f"{PRODUCT_MAC} per multiply-add, {PRODUCT_RESULT} per result, {byte} per byte of b"
     return CallPrice(cycles, basis, taken, results * read.item(1))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from atonc.machine.base.disk import read_file
-from atonc.machine.base.errors import InputError, ToolError
+from atonc.machine.base.errors import InputError, not_loaded
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.files.types import CValue
 
@@ -254,8 +254,7 @@ def c_parser() -> Parser:
         import tree_sitter
         import tree_sitter_c
     except ImportError as error:
-        remedy = "pip install tree-sitter tree-sitter-c"
-        raise ToolError("reading generated C needs a C parser", remedy=remedy) from error
+        raise not_loaded(error, "tree-sitter, which reads generated C,", "tree-sitter tree-sitter-c") from error
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_c.language()))
 
 

@@ -9,4 +9,4 @@ function bytes(n) {
   const [value, unit] = n < 10485760 ? [n / 1024, "KiB"] : [n / 1048576, "MiB"], digits = value >= 100 ? 0 : 1;
   return `${fixed(half(value, digits), digits)}\u00a0${unit}`;
 }
-const milliseconds = ms => ms > 0 && ms < 0.0005 ? "<0.001\u00a0ms" : `${fixed(ms, ms >= 100 ? 1 : ms >= 1 ? 2 : 3)}\u00a0ms`;
+const milliseconds = ms => ms > 0 && ms < 0.00005 ? "<0.0001\u00a0ms" : `${fixed(ms, ms >= 100 ? 1 : ms >= 1 ? 2 : ms >= 0.01 || !ms ? 3 : 4)}\u00a0ms`;

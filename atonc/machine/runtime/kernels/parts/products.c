@@ -36,10 +36,11 @@ static void multiply_plain(const batch_product *p)
 #define TILE_COLUMNS 16
 
 /* Sums of bytes are exact in 32 bits: sum (a - za)(b - zb) = sum ab - zb sum a - za sum b + depth za zb. Some columns of
- * b lie side by side in a tile, each filled up with zeros to whole vectors; `terms` is za sum b - depth za zb. */
+ * b are a tile: where they lie as whole vectors, or filled up with zeros to such; `terms` is za sum b - depth za zb. */
 typedef struct {
   int8_t bytes[TILE_BYTES];
   int8_t row[TILE_BYTES / 2];
+  const int8_t *column[TILE_COLUMNS];
   int32_t terms[TILE_COLUMNS], sums[TILE_COLUMNS];
   int32_t columns, padded;
 } tile;
@@ -68,14 +69,24 @@ static int32_t sum_of_row(const int8_t *bytes, int32_t padded)
   return sum;
 }
 
+/* Whether bytes lie as the products read them. */
+static int in_vectors(const atonc_format *format, int32_t step, int32_t depth)
+{
+  return format->type == ATONC_S8 && step == 1 && depth % 16 == 0;
+}
+
 static void fill_tile(tile *t, const batch_product *p, int32_t column)
 {
   int32_t za = signed_zero(p->a_format), zb = signed_zero(p->b_format);
   for (int32_t c = 0; c < t->columns; c++) {
-    int8_t *to = t->bytes + c * t->padded;
-    gather_bytes(to, AT(p->b, (ptrdiff_t)(column + c) * p->steps[3]), p->steps[2], p->depth,
-                 p->b_format->type == ATONC_U8 ? 0x80 : 0);
-    t->terms[c] = za * (sum_of_row(to, t->padded) - p->depth * zb);
+    const uint8_t *from = AT(p->b, (ptrdiff_t)(column + c) * p->steps[3]);
+    t->column[c] = (const int8_t *)from;
+    if (!in_vectors(p->b_format, p->steps[2], p->depth)) {
+      int8_t *to = t->bytes + c * t->padded;
+      gather_bytes(to, from, p->steps[2], p->depth, p->b_format->type == ATONC_U8 ? 0x80 : 0);
+      t->column[c] = to;
+    }
+    t->terms[c] = za ? za * (sum_of_row(t->column[c], t->padded) - p->depth * zb) : 0;
   }
 }
 
@@ -83,10 +94,10 @@ static void fill_tile(tile *t, const batch_product *p, int32_t column)
 static void dot_columns(tile *t, const int8_t *row)
 {
   for (int32_t c = 0; c < t->columns; c += 4) {
-    const int8_t *b0 = t->bytes + c * t->padded;
-    const int8_t *b1 = c + 1 < t->columns ? b0 + t->padded : b0;
-    const int8_t *b2 = c + 2 < t->columns ? b1 + t->padded : b0;
-    const int8_t *b3 = c + 3 < t->columns ? b2 + t->padded : b0;
+    const int8_t *b0 = t->column[c];
+    const int8_t *b1 = c + 1 < t->columns ? t->column[c + 1] : b0;
+    const int8_t *b2 = c + 2 < t->columns ? t->column[c + 2] : b0;
+    const int8_t *b3 = c + 3 < t->columns ? t->column[c + 3] : b0;
     int32_t s0 = 0, s1 = 0, s2 = 0, s3 = 0;
     for (int32_t k = 0; k < t->padded; k += 16) {
       int8x16_t left = vldrbq_s8(row + k);
@@ -134,7 +145,7 @@ static int multiply_bytes(const batch_product *p)
   code_range range = code_range_of(p->out_format);
   int32_t zb = signed_zero(p->b_format);
   float factor = (float)(p->a_format->scale * p->b_format->scale / p->out_format->scale);
-  int direct = p->a_format->type == ATONC_S8 && p->steps[1] == 1 && p->depth % 16 == 0;
+  int direct = in_vectors(p->a_format, p->steps[1], p->depth);
   if (!is_of_bytes(p->a_format) || !is_of_bytes(p->b_format) || p->depth > TILE_BYTES / 2 || p->depth < 1) return 0;
   if (!(factor > 1e-30f && factor < 1e30f)) return 0;
   t.padded = (p->depth + 15) / 16 * 16;
@@ -147,7 +158,7 @@ static int multiply_bytes(const batch_product *p)
       const int8_t *row = direct ? (const int8_t *)from : t.row;
       if (!direct) gather_bytes(t.row, from, p->steps[1], p->depth, p->a_format->type == ATONC_U8 ? 0x80 : 0);
       dot_columns(&t, row);
-      put_sums(&t, p, p->first + (size_t)r * p->columns + column, zb * sum_of_row(row, t.padded), factor, &range);
+      put_sums(&t, p, p->first + (size_t)r * p->columns + column, zb ? zb * sum_of_row(row, t.padded) : 0, factor, &range);
     }
   }
   return 1;
