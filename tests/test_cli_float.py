@@ -60,6 +60,17 @@ def test_partly_float_models_list_what_is_float(
     assert "coverage: " in text and "TFLiteConverter" in text
 
 
+def test_real_values_between_codes_are_not_left_in_float(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the compiler makes a table of codes does not run in float, whatever the file says."""
+    tensors = [T("q", (1, 4), scale=0.05), T("r", (1, 4), scale=0.05)]
+    tensors += [T(name, (1, 4), "float32") for name in ("x", "y", "z")]
+    between = [O("DEQUANTIZE", ["q"], ["x"]), O("TANH", ["x"], ["y"]), O("EXP", ["y"], ["z"])]
+    (tmp_path / "model.tflite").write_bytes(build(tensors, [*between, O("QUANTIZE", ["z"], ["r"])], ["q"], ["r"]))
+    assert main(["analyze", str(tmp_path / "model.tflite"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["epochs"]["cpu"] == 0 and found["coverage"]["percent"] == 100 and not found["coverage"]["float_ops"]
+
+
 def test_quantised_models_need_no_word_about_it(capsys: pytest.CaptureFixture[str]) -> None:
     digits = Path(__file__).parent.parent / "examples" / "digits" / "digits.tflite"
     assert main(["analyze", str(digits), "--no-verify"]) == 0

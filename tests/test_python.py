@@ -129,6 +129,8 @@ def test_a_loaded_network_takes_batches(digits: Compilation, images: np.ndarray[
     digits.save(tmp_path / "build")
     loaded = atonc.load(tmp_path / "build")
     inputs, outputs = loaded.inputs[0].name, loaded.outputs[0].name
+    with pytest.raises(InputError, match=r"takes no dict(?s:.*)atonc.run\(network, inputs\)"):
+        loaded.run({inputs: images})
     found = atonc.run(loaded, {inputs: images})[outputs]
     assert np.array_equal(found.reshape(3, -1), digits.run(images)["probabilities"])
 

@@ -54,6 +54,7 @@ def test_every_step_has_its_function_and_its_pieces() -> None:
         ("based_on = 'nemo'\n[dct]\ncount = 90\n", "dct.count", "90 of 80 values"),
         ("based_on = 'nemo'\n[frame]\nfirst = -400\n", "frame.first", "begin it later"),
         ("based_on = 'nemo'\n[codes]\ntype = 'int8'\nzero_point = 200\n", "codes.zero_point", "outside int8"),
+        ("based_on = 'nemo'\n[codes]\nscale = 0.05\nzero_point = -3\n", "front_end.toml: codes", "has no type"),
         ("based_on = 'nemo'\n[log]\nof = 'none'\n", "log.of", "smallest differ between cores"),
         ("based_on = 'micro_speech'\n[dct]\ncount = 9\n", "tflm.enabled", "no DCT"),
         ("rate = nan\n", "rate", "a whole number"),
@@ -141,11 +142,33 @@ def test_generate_writes_a_front_end_for_the_input(tmp_path: Path, capsys: pytes
     assert (tmp_path / "again" / "digits_front_end.c").read_bytes() == source
 
 
-def test_a_front_end_that_does_not_fit_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["generate", DIGITS, "-o", str(tmp_path / "build"), "--no-verify", "--front-end", "nemo"]) == 2
-    said = capsys.readouterr().err
-    assert "frames of 80 features fit no input" in said and "mel.count = 8" in said
+def test_a_front_end_that_does_not_fit_is_said_before_anything_is_compiled(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compiled(*_: Any, **__: Any) -> None:
+        raise AssertionError("it was compiled first")
+
+    monkeypatch.setattr("atonc.doors.verbs.generate.analyzed", compiled)
+    file = tmp_path / "front_end.toml"
+    file.write_text(f"{TOML}[codes]\ntype = 'int8'\nscale = 0.01\nzero_point = -128\n")
+    for given, told in (("nemo", "frames of 80 features fit no input"), (str(file), "[codes] says int8 scale 0.01")):
+        assert main(["generate", DIGITS, "-o", str(tmp_path / "build"), "--no-verify", "--front-end", given]) == 2
+        assert told in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "build").exists()
+
+
+def test_the_hop_of_a_front_end_is_that_of_the_network(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stream = str(Path(__file__).parents[2] / "examples" / "streaming" / "stream.tflite")
+    (tmp_path / "front_end.toml").write_text(TOML)
+    words = ["generate", stream, "-o", str(tmp_path / "build"), "--no-verify", "--front-end"]
+    for more, hop in (((), "of 10 ms"), (("--hop", "20"), "of 20 ms")):
+        assert main([*words, str(tmp_path / "front_end.toml"), *more]) == 0
+        assert f"real-time factor 0.000{'502' if not more else '251'} {hop}" in capsys.readouterr().out
+
+
+def test_what_is_no_front_end_is_refused() -> None:
+    with pytest.raises(InputError, match="not of type NoneType"):
+        atonc.front_end(None)  # type: ignore[arg-type]
 
 
 def test_codes_of_another_scale_are_refused(digits: Any) -> None:

@@ -357,6 +357,7 @@ def test_planted_mistakes_on_the_command_line(folder: Path, tmp_path: Path, caps
         (("run", folder, "--input", FRAMES, "--frames", 7), "7 for 40 frames of data"),
         (("run", folder, "--frames", 3, "--dump", tmp_path / "d"), "give the first frame alone"),
         (("run", HERE.parent / "first", "--frames", 3), "--frames for a network without states"),
+        (("validate", MODEL, "--frames", 10**9), "is not a number from 0 to 1,000,000"),
         (("validate", digits, "--frames", 3), "or declare its states: --state OUT=IN"),
         (("validate", MODEL, "-vi", both), "'before' is a state that the network keeps by itself"),
     ):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("onnxruntime")
-from onnx import numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from atonc.doors.cli.cli import main
 from atonc.insight.quantizing.loading import load
@@ -41,6 +41,20 @@ def test_models_that_are_int8_already_or_have_no_weights(tmp_path: Path) -> None
     b = Build()
     with pytest.raises(UnsupportedError, match="nothing to quantise"):
         load(save(tmp_path, b.model({"x": (1, 4)}, [b.node("Relu", ["x"], "y")])))
+
+
+def test_layers_inside_a_branch_are_seen(tmp_path: Path) -> None:
+    """silero-vad has one such branch for each rate."""
+    sides = {}
+    for side in ("then_branch", "else_branch"):
+        inner = Build()
+        y = inner.node("MatMul", ["x", inner.constant(f"{side}.w", np.eye(4))], f"{side}.y")
+        value = helper.make_tensor_value_info(y, TensorProto.FLOAT, None)
+        sides[side] = helper.make_graph(inner.nodes, side, [], [value], inner.constants)
+    b = Build()
+    made = b.model({"x": (1, 4)}, [b.node("If", ["fast"], "y", **sides)])
+    made.graph.input.append(helper.make_tensor_value_info("fast", TensorProto.BOOL, []))
+    assert [node.op_type for node in load(save(tmp_path, made), {"fast": True}).graph.node] == ["MatMul"]
 
 
 def test_data_is_asked_for_where_the_model_can_be_quantised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,21 +47,27 @@ class Coverage:
         return 100.0 * self.quantised / total if total else 100.0
 
 
-def coverage(graph: Graph) -> Coverage:
-    """Counts what is quantised in a graph as the front end read it; conversions and moves count for neither side."""
+def coverage(graph: Graph, compiled: Graph | None = None) -> Coverage:
+    """Counts what is quantised in a graph as the front end read it; conversions and moves count for neither side.
+    `compiled`: what was made of it; where that computes on codes alone, real values between codes are no loss."""
     quantised, quantised_bytes = 0, 0
     nodes: list[FloatNode] = []
-    fused = _fused(graph)
+    fused, whole = _fused(graph), compiled is not None and not any(_on_floats(op, compiled) for op in compiled.ops)
     for op in graph.ops:
         if op.kind in CONVERSIONS or is_move(op.kind):
             continue
-        why = "" if set(op.outputs) <= fused else _why_float(op, graph)
+        why = "" if whole or set(op.outputs) <= fused else _why_float(op, graph)
         if why:
             nodes.append(FloatNode(op.name, op.kind, sum(t.elements for t in _tensors(op, graph)) * 4, why))
-        elif any(t.quant is not None and not t.is_constant for t in _tensors(op, graph)):
+        elif whole or any(t.quant is not None and not t.is_constant for t in _tensors(op, graph)):
             quantised += 1
             quantised_bytes += sum(t.elements for t in _tensors(op, graph))
     return Coverage(quantised, quantised_bytes, tuple(nodes))
+
+
+def _on_floats(op: Op, graph: Graph) -> bool:
+    computes = op.kind not in CONVERSIONS and not is_move(op.kind)
+    return computes and any(tensor.is_float and not tensor.is_constant for tensor in _tensors(op, graph))
 
 
 def _fused(graph: Graph) -> set[str]:

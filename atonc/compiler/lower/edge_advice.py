@@ -9,8 +9,8 @@ _AT_THE_END, _AT_THE_START = ("softmax", "log_softmax", "dequantize"), ("quantiz
 _BETWEEN = ("reshape", "squeeze", "expand_dims", "flatten", "identity", "transpose", "dequantize", "cast")
 _OF_FLOATS = "quantise the operators {} it as well, so that no floats are needed here"
 _INSIDE = {
-    "softmax": "keep it small: its values are needed inside the model, so it cannot be cut off",
-    "log_softmax": "keep it small: its values are needed inside the model",
+    "softmax": "fewer rows or channels; inside the model it cannot be cut off",
+    "log_softmax": "fewer rows or channels; inside the model it cannot be cut off",
     "dequantize": _OF_FLOATS.format("that read"),
     "quantize": _OF_FLOATS.format("before"),
 }

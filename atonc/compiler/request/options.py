@@ -64,6 +64,11 @@ def whole(text: str) -> int:
     return _number(text, lambda given: int(given, 0), lambda value: value >= 0, "a whole number from 0 on")
 
 
+def frames(text: str) -> int:
+    """Of a sequence: what is made or read lies in memory, and hours of sound are fewer."""
+    return _number(text, lambda given: int(given, 0), lambda value: 0 <= value <= 10**6, "a number from 0 to 1,000,000")
+
+
 def share(text: str) -> float:
     """A cosine that is asked for."""
     return _number(text, float, lambda value: 0 <= value <= 1, "a number from 0 to 1")

@@ -30,10 +30,10 @@ BY_NATURE: dict[str, Rule] = {
     "arg_min": _rule("CPU-ARG-MIN", "the NPU compares values but keeps no positions", "no positions", _EDGE),
     "pack_kernels": _rule(
         "PRODUCT-KERNELS",
-        "the CPU packs the kernels of a product of two activations: no ST program has kernels that an engine wrote in "
-        "the same inference",
-        "kernels that are constants, or that the CPU has written",
-        "try --schedule-with engine-kernels on a board",
+        "the second factor of the product is an activation, which the CPU reorders as conv weights: no ST program uses "
+        "weights that the NPU wrote in the same inference",
+        "weights that are constants, or that the CPU has written",
+        "--schedule-with engine-kernels lets the NPU write them: not seen in ST programs, try it on a board first",
     ),
     "quantize": _rule(
         "CPU-QUANTIZE",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.emit.c import buffers_info
 from atonc.compiler.emit.c.buffers_info import Info
+from atonc.compiler.ir import Graph
 from atonc.delivery.front_end import c_text
 from atonc.delivery.front_end.micro import micro_tables
 from atonc.delivery.front_end.pipeline import Codes, Pipeline, load
@@ -40,6 +41,11 @@ class FittedFrontEnd:
         return cycles(self.pipeline)
 
     @property
+    def hop_ms(self) -> float:
+        """From one inference to the next, of a network with states: no frame comes twice."""
+        return 1000 * self.window.frames * self.pipeline.frame.hop / self.pipeline.rate
+
+    @property
     def data(self) -> dict[str, Any]:
         p = self.pipeline
         return {
@@ -60,6 +66,19 @@ class FittedFrontEnd:
         )
 
 
+def require_fit(graph: Graph, source: str | Path, own_types: bool) -> None:
+    """What the model says before it is compiled, whatever the order of its axes will be. `own_types`: its inputs keep
+    the types that it has."""
+    pipeline = load(source)
+    inputs = [graph.tensors[name] for name in graph.frame_inputs]
+    fits = [tensor for tensor in inputs if _frames(tensor.shape, pipeline)]
+    if not fits:
+        raise _no_input(graph.name, pipeline, [(one.name, one.dtype, one.shape) for one in inputs], 0)
+    quant = fits[0].quant if len(fits) == 1 and own_types else None
+    if quant is not None and quant.is_per_tensor and fits[0].dtype in _TYPES.values():
+        _require_codes(pipeline, Codes(fits[0].dtype, fits[0].scale, fits[0].zero_point), fits[0].name)
+
+
 def fitted(view: CompileView, source: str | Path | Mapping[str, Any]) -> FittedFrontEnd:
     """Whether frames and codes are what the network takes."""
     pipeline = load(source)
@@ -67,28 +86,44 @@ def fitted(view: CompileView, source: str | Path | Mapping[str, Any]) -> FittedF
     inputs = buffers_info.inputs(network)
     found = [(info, window) for info in inputs if (window := _window(info, pipeline)) is not None]
     if len(found) != 1:
-        raise _no_input(view, pipeline, inputs, len(found))
+        takes = [(one.label, one.type.lower(), one.mem_shape) for one in inputs]
+        raise _no_input(view.name, pipeline, takes, len(found))
     info, window = found[0]
     codes = _codes(view, info)
-    declared = pipeline.codes
-    if declared != Codes() and _differ(declared, codes):
-        raise InputError(
-            f"[codes] says {_said(declared)}, the network's input takes {_said(codes)}",
-            where=f"front end {pipeline.name}, input {info.label}",
-            rule="codes of another scale are wrong without any error",
-            remedy="leave [codes] out: generate takes it from the network; or compile the network that it was made for",
-        )
+    _require_codes(pipeline, codes, info.label)
     mhz = view.compiled.target.machine.clocks.cpu_mhz
     return FittedFrontEnd(load(pipeline.for_input(codes)), window, info.label, mhz)
 
 
+def with_hop(view: CompileView, source: str | Path) -> CompileView:
+    """Where nobody said --hop, it is that of the front end."""
+    if view.options.hop:
+        return view
+    return replace(view, options=replace(view.options, hop=fitted(view, source).hop_ms))
+
+
+def _require_codes(p: Pipeline, codes: Codes, label: str) -> None:
+    if p.codes != Codes() and _differ(p.codes, codes):
+        raise InputError(
+            f"[codes] says {_said(p.codes)}, the network's input takes {_said(codes)}",
+            where=f"front end {p.name}, input {label}",
+            rule="codes of another scale are wrong without any error",
+            remedy="leave [codes] out: generate takes it from the network; or compile the network that it was made for",
+        )
+
+
+def _frames(shape: Sequence[int], p: Pipeline) -> int:
+    """How many frames an input of this shape has, 0 if it has another number of features."""
+    sizes, elements = [size for size in shape if size != 1], math.prod(shape)
+    held = len(sizes) <= 1 or elements == p.features or p.features in sizes
+    return 0 if elements % p.features or not held else elements // p.features
+
+
 def _window(info: Info, p: Pipeline) -> c_text.Window | None:
     """How many frames the input has and which of its axes is theirs; None where it has another number of features."""
-    sizes = [size for size in info.mem_shape if size != 1] or [1]
-    elements = math.prod(sizes)
-    if info.type not in _TYPES or elements % p.features:
+    sizes, frames = [size for size in info.mem_shape if size != 1] or [1], _frames(info.mem_shape, p)
+    if info.type not in _TYPES or not frames:
         return None
-    frames = elements // p.features
     if sizes[-1] == p.features or len(sizes) == 1 or frames == 1:
         return c_text.Window(frames)
     if sizes == [p.features, frames]:
@@ -96,13 +131,14 @@ def _window(info: Info, p: Pipeline) -> c_text.Window | None:
     return None
 
 
-def _no_input(view: CompileView, p: Pipeline, inputs: list[Info], fits: int) -> InputError:
-    takes = "; ".join(f"{one.label} {one.type.lower()} {'x'.join(map(str, one.mem_shape))}" for one in inputs)
-    last = next((size for size in reversed(inputs[0].mem_shape) if size != 1), 1) if inputs else 1
+def _no_input(name: str, p: Pipeline, inputs: Sequence[tuple[str, str, tuple[int, ...]]], fits: int) -> InputError:
+    """`inputs`: label, type and shape of each."""
+    takes = "; ".join(f"{label} {kind} {'x'.join(map(str, shape))}" for label, kind, shape in inputs)
+    last = next((size for size in reversed(inputs[0][2]) if size != 1), 1) if inputs else 1
     wanted = "mel.count" if not p.dct.count else "dct.count"
     return InputError(
         f"frames of {p.features} features fit {'no input' if not fits else f'{fits} inputs'} of the network",
-        where=f"front end {p.name}, network {view.name}",
+        where=f"front end {p.name}, network {name}",
         rule=f"it takes {takes}; frames are an axis, or the whole, of 8 or 16 bits or float32",
         remedy=f"{wanted} = {last} in the front end, if training had so many" if not fits else "name one input only",
     )

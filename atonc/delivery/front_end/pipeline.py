@@ -301,6 +301,9 @@ def from_sections(data: Mapping[str, Any], source: Declaration) -> Pipeline:
         )
     pipeline = Pipeline() if base is None else _preset(base)
     for name, value in data.items():
+        if name == "codes" and isinstance(value, Mapping) and value and "type" not in value:
+            remedy = f"type = one of {', '.join(CODE_TYPES)}; or leave [codes] out: generate takes it from the network"
+            raise InputError("[codes] has no type", where=source.where("codes"), remedy=remedy)
         if name in SECTIONS and isinstance(value, Mapping):
             section = dataclasses.replace(getattr(pipeline, name), **_section(name, value, source))
             pipeline = dataclasses.replace(pipeline, **{name: section})

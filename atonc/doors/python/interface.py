@@ -331,7 +331,9 @@ def front_end(source: str | PathLike[str] | Mapping[str, Any]) -> FrontEnd:
     """
     from atonc.delivery.front_end.twin import front_end as made
 
-    return made(source if isinstance(source, str | Mapping) else Path(source))
+    if not isinstance(source, str | Mapping):
+        source = _place(source, "a front end is a preset, a file or its sections", 'such as "nemo" or "front_end.toml"')
+    return made(source)
 
 
 def load(folder: str | PathLike[str], name: str | None = None) -> EmulatedNetwork:

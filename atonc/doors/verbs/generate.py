@@ -53,13 +53,7 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
     from atonc.delivery.generate import preflight
 
     model = model_path(options)
-    if options.stop_after and not options.dump:
-        raise InputError("--stop-after needs --dump", remedy="name a folder for what the stages give")
-    preflight.check_reader(model)
-    for place in filter(None, (options.output, options.dump)):
-        preflight.check_folder(place, model, network_build(options.name) if place == folder else None)
-    for file in (options.trace, options.annotate, options.junit, options.sarif):
-        preflight.check_file(file)
+    _check_places(model, options, folder)
     layout = None
     if options.layout:
         from atonc.delivery.layouts import every as layouts
@@ -91,6 +85,10 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
     if layout is not None:
         layouts.require_taken(layout, view)
         view = layouts.advised(layout, view)
+    if options.front_end and folder is not None:
+        from atonc.delivery.front_end.fitting import with_hop
+
+        view = with_hop(view, options.front_end)
     advice = _advice(view, limits, options)
     view = replace(view, advice=tuple((one.flags, one.brings) for one in advice))
     if folder is not None and all(gate.holds for gate in gates):
@@ -112,14 +110,30 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
     )
 
 
+def _check_places(model: Path, options: argparse.Namespace, folder: Path | None) -> None:
+    """Whether what is read is there and what is written may be."""
+    from atonc.delivery.generate import preflight
+
+    if options.stop_after and not options.dump:
+        raise InputError("--stop-after needs --dump", remedy="name a folder for what the stages give")
+    preflight.check_reader(model)
+    for place in filter(None, (options.output, options.dump)):
+        preflight.check_folder(place, model, network_build(options.name) if place == folder else None)
+    for file in (options.trace, options.annotate, options.junit, options.sarif):
+        preflight.check_file(file)
+
+
 def _check_edges(model: Path, wanted: Options, options: argparse.Namespace, folder: Path | None) -> None:
-    """A mistake in the file of a front end, and outputs of another family, are told before the long work begins."""
+    """A front end for another input, and outputs of another family, are told before the long work begins."""
+    from atonc.compiler.compile.pipeline import read_model
+
     if options.front_end and folder is not None:
+        from atonc.delivery.front_end.fitting import require_fit
         from atonc.delivery.front_end.pipeline import load
 
-        load(options.front_end)
+        load(options.front_end)  # a mistake in the file first
+        require_fit(read_model(model, wanted), options.front_end, own_types=not wanted.input_type)
     if options.post:
-        from atonc.compiler.compile.pipeline import read_model
         from atonc.delivery.generate.post import require_family
 
         require_family(read_model(model, wanted), declared_values(PostOptions, options))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from atonc.compiler.request.options import OUTPUT, share, whole
+from atonc.compiler.request.options import OUTPUT, frames, share, whole
 from atonc.machine.base.declare import RARE, Takes, check, declared, default_of, option
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
@@ -78,7 +78,7 @@ class EvaluateOptions:
     limit: int = option(0, "--limit", DATA, "only this many samples, evenly spread; 0: all", metavar="N", parse=whole)
     frames: int = option(
         0, "--frames", DATA, "of a network with states: a sample is a sequence of so many frames, its answer that of "
-        "the last one", metavar="N", parse=whole,
+        "the last one", metavar="N", parse=frames,
     )  # fmt: skip
     resize: str = option(
         "stretch",

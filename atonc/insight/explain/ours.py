@@ -112,7 +112,7 @@ def network_view(view: CompileView) -> NetworkView:
         notes=tuple(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes, *encryption_notes(view)))),
         reproduce=dict(view.reproduce),
         options=reproduce.asked(view.options),
-        coverage=coverage(view.compiled.source),
+        coverage=coverage(view.compiled.source, view.compiled.graph),
         silicon=compiled.silicon,
         inputs=tuple(tensors.tensor_view(compiled.graph.tensors[name]) for name in compiled.graph.inputs),
         outputs=tuple(tensors.tensor_view(compiled.graph.tensors[name]) for name in compiled.graph.outputs),

@@ -81,12 +81,15 @@ def split_sums(graph: Any) -> None:
     from onnx import helper
 
     biases = {proto.name for proto in graph.initializer if all(dim == 1 for dim in proto.dims[:-1])}
+    taken = {name for node in graph.node for name in node.output}
     for node in [node for node in graph.node if node.op_type == "Gemm" and len(node.input) == 3]:
         added, y = node.input[2], node.output[0]
         if not added or added in biases or attribute(node, "beta", 1.0) != 1.0:
             continue
         node.input[2:] = []
-        node.output[0] = f"{y}:product"
+        node.output[0] = f"{node.name or y}:product"
+        while node.output[0] in taken:  # a model that was tidied before has some
+            node.output[0] += "'"
         total = helper.make_node("Add", [node.output[0], added], [y], f"{node.name or y}:sum")
         graph.node.insert(list(graph.node).index(node) + 1, total)
 
@@ -214,7 +217,7 @@ def cut(model: Any, names: Sequence[str]) -> None:
 
 
 def require_float(model: Any, name: str) -> None:
-    kinds = [node.op_type for node in model.graph.node]
+    kinds = [node.op_type for node in _nodes_anywhere(model.graph)]
     done = [kind for kind in kinds if kind in QUANTISED]
     if done:
         raise UnsupportedError(
@@ -281,14 +284,22 @@ def _give_numbers(graph: Any, values: Mapping[str, Any]) -> None:
         graph.input.remove(value)
 
 
+def _graphs(graph: Any) -> Iterator[Any]:
+    """The graph, and those inside its nodes."""
+    yield graph
+    for held in (held for node in graph.node for held in node.attribute):
+        for inner in (held.g, *held.graphs):
+            yield from _graphs(inner)
+
+
+def _nodes_anywhere(graph: Any) -> Iterator[Any]:
+    return (node for one in _graphs(graph) for node in one.node)
+
+
 def _read_anywhere(graph: Any) -> Iterator[str]:
-    """Names that nodes read, those of graphs inside nodes as well, and outputs: others need no value."""
-    yield from (value.name for value in graph.output)
-    for node in graph.node:
-        yield from node.input
-        for held in node.attribute:
-            for inner in (held.g, *held.graphs):
-                yield from _read_anywhere(inner)
+    """Names that nodes read, and outputs: others need no value."""
+    yield from (value.name for one in _graphs(graph) for value in one.output)
+    yield from (name for node in _nodes_anywhere(graph) for name in node.input)
 
 
 def _dims(value: Any) -> Any:

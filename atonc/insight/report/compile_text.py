@@ -156,7 +156,7 @@ def report(view: CompileView) -> doc.Document:
             doc.Chapter("", cost_lines(view.cost)),
             epoch_chapter(_epochs(view), True, "on", "what"),
             cpu_chapter(cpu_steps(view)),
-            _coverage(view.compiled.source),
+            _coverage(view.compiled),
             error_chapter(view.compiled),
             verify_chapter(view.compiled.report),
         ]
@@ -316,9 +316,9 @@ def cpu_chapter(steps: Sequence[tuple[CpuReason, StepCost]]) -> doc.Chapter:
     return doc.Chapter(doc.head("CPU:", f" {count(len(steps), 'operator')}, {ms_text(took)}"), lines)
 
 
-def _coverage(source: Graph) -> doc.Chapter:
+def _coverage(compiled: Compiled) -> doc.Chapter:
     """What the quantiser left in float; nothing for models that are quantised throughout."""
-    found = coverage(source)
+    found = coverage(compiled.source, compiled.graph)
     if not found.float_nodes:
         return doc.Chapter("", [])
     nodes = sorted(found.float_nodes, key=lambda node: -node.size_bytes)
@@ -328,7 +328,7 @@ def _coverage(source: Graph) -> doc.Chapter:
         f"({found.float_bytes:,} bytes of activations and weights)",
     )
     lines = [f"  {elided(n.name, LONG_NAME)} ({n.kind}, {n.size_bytes:,} bytes): {n.why}" for n in nodes]
-    return doc.Chapter(title, [*lines, f"  fix: {quantiser(source)}"])
+    return doc.Chapter(title, [*lines, f"  fix: {quantiser(compiled.source)}"])
 
 
 def error_chapter(compiled: Compiled) -> doc.Chapter:
@@ -403,7 +403,7 @@ def as_json(view: CompileView) -> dict[str, Any]:
         },
         "encryption": encryption_data(view),
         "cpu_ops": [reason_data(reason) | {"cycles": cost.cycles} for reason, cost in cpu_steps(view)],
-        "coverage": coverage_data(compiled.source),
+        "coverage": coverage_data(compiled),
         "unproven": [violation_data(v) for v in compiled.findings],
         "silicon": parts.silicon_data(compiled.silicon),
         "errors": error_data(compiled),
@@ -427,8 +427,8 @@ def edge_data(graph: Graph, name: str) -> dict[str, Any]:
     return {"name": name, **doc.fields_of(tensor, "shape", "dtype"), "scale": scale, "zero_point": zero_point}
 
 
-def coverage_data(source: Graph) -> dict[str, Any]:
-    found = coverage(source)
+def coverage_data(compiled: Compiled) -> dict[str, Any]:
+    found = coverage(compiled.source, compiled.graph)
     nodes = [doc.fields_of(node, "node=name", "op=kind", "size_bytes", "why") for node in found.float_nodes]
     return doc.fields_of(found, "percent", "quantised_ops=quantised", "quantised_bytes", "float_bytes") | {
         "float_ops": nodes
@@ -521,7 +521,7 @@ def _short_cpu(view: CompileView) -> doc.Chapter:
     ]
     more = f"  and {count(len(found) - _GROUPS, 'more kind')} (-v)"
     blocks: list[doc.Block] = list(doc.at_most(_GROUPS, found, more))
-    left = Counter(node.kind for node in coverage(view.compiled.source).float_nodes)
+    left = Counter(node.kind for node in coverage(view.compiled.source, view.compiled.graph).float_nodes)
     if left:
         kinds = [f"{number} {kind}" for kind, number in left.most_common(_GROUPS)] + ["..."] * (len(left) > _GROUPS)
         blocks.append(doc.Note(f"left in float by the quantiser: {', '.join(kinds)} (-v says why)"))

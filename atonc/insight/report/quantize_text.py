@@ -126,7 +126,8 @@ def _said(result: Quantised, file: str) -> str:
 
 def _sections(result: Quantised, verbose: bool) -> Iterator[doc.Chapter]:
     steps = [step for step in result.steps if verbose or step.kept]
-    title = "signal to noise against float, in dB (how much each step gains, 95 % CI)"
+    inside = "signal to noise against float, mean of the outputs and of what a last sigmoid or softmax reads"
+    title = f"{inside}, in dB (how much each step gains, 95 % CI)"
     yield doc.Chapter(title, [doc.Table(STEPS, steps, "Steps")])
     plot, front = _front_plot(result), doc.Table(FRONT, result.front, "Ways to quantise", numbered=True)
     yield doc.Chapter("accuracy against predicted time", [plot, front] if plot else [front])
@@ -164,7 +165,7 @@ def _sections(result: Quantised, verbose: bool) -> Iterator[doc.Chapter]:
         shown = result.float_nodes if verbose else result.float_nodes[:MOST_NAMES]
         more = " ..." if len(result.float_nodes) > len(shown) else ""
         blocks.append(f"without an int8 alternative, or better in float: {', '.join(shown)}{more}")
-    yield doc.Chapter("outputs", [*blocks, *(doc.Note(text, hint=True) for text in result.notes)])
+    yield doc.Chapter("outputs, each by itself", [*blocks, *(doc.Note(text, hint=True) for text in result.notes)])
 
 
 def _front_plot(result: Quantised) -> doc.Scatter | None:

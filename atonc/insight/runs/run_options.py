@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from atonc.compiler.request.options import positive, whole
+from atonc.compiler.request.options import frames, positive, whole
 from atonc.machine.base.declare import AGAIN, PLAIN, Takes, option
 from atonc.machine.base.frozen import dataclass
 
@@ -28,7 +28,7 @@ class RunOptions:
     )
     seed: int = option(0, "--seed", PLAIN, "photo-like input from this number (default 0)", parse=whole)
     frames: int = option(
-        0, "--frames", PLAIN, "length of the sequence that is made, of a network with states", metavar="N", parse=whole
+        0, "--frames", PLAIN, "length of the sequence that is made, of a network with states", metavar="N", parse=frames
     )
     hop: float = option(
         0.0, "--hop", PLAIN, "milliseconds from frame to frame, for the real-time factor", metavar="MS", parse=positive

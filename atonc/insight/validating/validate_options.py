@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from atonc.compiler.request.options import CHECKS, OUTPUT, share, whole
+from atonc.compiler.request.options import CHECKS, OUTPUT, frames, share, whole
 from atonc.machine.base.declare import RARE, SEVERAL, Takes, declared, default_of, option
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
@@ -68,7 +68,7 @@ class ValidateOptions:
     frames: int = option(
         *(0, "--frames", DATA, _FRAMES),
         metavar="N",
-        parse=whole,
+        parse=frames,
     )
     range: tuple[float, ...] = option(
         (), "--range", DATA, _RANGES, metavar="MIN MAX", parse=float, takes=Takes(many=SEVERAL, rare=True)

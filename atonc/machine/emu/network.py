@@ -100,6 +100,16 @@ class EmulatedNetwork:
     ) -> Iterator[NetworkStep]:
         """Executes step by step and stops behind epoch `until`; `after` sees memory as each step left it, `watch`
         the streams between the units."""
+        if until is not None and not isinstance(until, int):
+            raise InputError(
+                f"run() goes from epoch to epoch and takes no {type(until).__name__}",
+                remedy="atonc.run(network, inputs) gives the outputs; network.stream() keeps the states",
+            )
+        return self._executed(until, after, watch)
+
+    def _executed(
+        self, until: int | None, after: Callable[[NetworkStep], None] | None, watch: Watch | None
+    ) -> Iterator[NetworkStep]:
         for step in self.steps:
             if until is not None and step.number > until:
                 return
