@@ -194,7 +194,6 @@ def test_rows_are_what_the_convolution_reads(tmp_path: Path, attributes: dict[st
 
 
 def test_float_tflite_becomes_the_same_network(tmp_path: Path) -> None:
-    interpreter = pytest.importorskip("ai_edge_litert.interpreter")
     random = np.random.default_rng(7)
     tensors = [
         T("x", (1, 6, 5, 3), "float32"), T("w", (4, 3, 3, 3), "float32", data=random.normal(size=(4, 3, 3, 3))),
@@ -206,11 +205,43 @@ def test_float_tflite_becomes_the_same_network(tmp_path: Path) -> None:
         O("CONV_2D", ["x", "w", "b"], ["y"], "Conv2DOptions", {0: ("b", 0), 1: ("i", 1), 2: ("i", 1)}),
         O("LOGISTIC", ["y"], ["s"]), O("MUL", ["y", "s"], ["m"]), O("FULLY_CONNECTED", ["m", "d"], ["z"]),
     ]  # fmt: skip
-    path = tmp_path / "float.tflite"
-    path.write_bytes(build(tensors, ops, ["x"], ["z"]))
+    same_as_tflite(tmp_path, build(tensors, ops, ["x"], ["z"]), random.normal(size=(1, 6, 5, 3)))
+
+
+def test_windows_and_parts_of_float_tflite(tmp_path: Path) -> None:
+    """Where channels are first (behind a convolution) and where they are last: rows of a state, gates of a cell."""
+    random = np.random.default_rng(8)
+    bounds = {"b": (0, 5, 0, 1), "e": (1, 0, 5, 4), "s": (1, -2, 1, 2), "k": (0, 1, 0, 0), "f": (1, 6, 5, 3)}
+    tensors = [
+        T("x", (1, 6, 5, 3), "float32"), T("w", (4, 3, 3, 3), "float32", data=random.normal(size=(4, 3, 3, 3))),
+        T("c", (4,), "float32", data=random.normal(size=4)), T("y", (1, 6, 5, 4), "float32"),
+        *(T(name, (4,), "int32", data=np.array(value)) for name, value in bounds.items()),
+        T("ones", (4,), "int32", data=np.ones(4)), T("axis", (1,), "int32", data=np.array([3])),
+        T("window", (1, 5, 5, 3), "float32"), T("turned", (1, 3, 5, 2), "float32"),
+        *(T(name, (1, 6, 5, 2), "float32") for name in ("low", "high", "m")),
+        T("d", (3, 165), "float32", data=random.normal(size=(3, 165)) * 0.1), T("z", (1, 3), "float32"),
+        *(T(f"{n}1", (1, size), "float32") for n, size in (("window", 75), ("turned", 30), ("m", 60))),
+        T("flat", (2,), "int32", data=np.array([1, -1])), T("all", (1, 165), "float32"),
+    ]  # fmt: skip
+    joined = ["window1", "turned1", "m1"]
+    ops = [
+        O("STRIDED_SLICE", ["x", "k", "f", "ones"], ["window"], "StridedSliceOptions"),
+        O("CONV_2D", ["x", "w", "c"], ["y"], "Conv2DOptions", {0: ("b", 0), 1: ("i", 1), 2: ("i", 1)}),
+        O("SPLIT", ["axis", "y"], ["low", "high"], "SplitOptions", {0: ("i", 2)}),
+        O("STRIDED_SLICE", ["y", "b", "e", "s"], ["turned"], "StridedSliceOptions"), O("MUL", ["low", "high"], ["m"]),
+        *(O("RESHAPE", [name.rstrip("1"), "flat"], [name]) for name in joined),
+        O("CONCATENATION", joined, ["all"], "ConcatenationOptions", {0: ("i", 1)}),
+        O("FULLY_CONNECTED", ["all", "d"], ["z"]),
+    ]  # fmt: skip
+    same_as_tflite(tmp_path, build(tensors, ops, ["x"], ["z"]), random.normal(size=(1, 6, 5, 3)))
+
+
+def same_as_tflite(folder: Path, model: bytes, value: np.ndarray) -> None:
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter")
+    path, x = folder / "float.tflite", value.astype(np.float32)
+    path.write_bytes(model)
     runner = interpreter.Interpreter(str(path))
     runner.allocate_tensors()
-    x = random.normal(size=(1, 6, 5, 3)).astype(np.float32)
     runner.set_tensor(runner.get_input_details()[0]["index"], x)
     runner.invoke()
     expected = runner.get_tensor(runner.get_output_details()[0]["index"])

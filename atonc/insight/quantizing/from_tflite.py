@@ -12,6 +12,7 @@ from atonc.compiler.ops.functions import FUNCTIONS, RANGES
 from atonc.machine.base.errors import UnsupportedError
 
 OPSET = 17
+_FAR = 1 << 31  # beyond the end of every axis
 FIRST = ":first"  # ends the names of tensors whose channels are first: the others are as TFLite has them
 LAST_TO_FIRST, FIRST_TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 ONE_VALUE = {row.kind: row for row in FUNCTIONS.values() if row.onnx}
@@ -233,14 +234,44 @@ class _Converter:
         mode = op.attrs["mode"]
         if mode not in ("constant", "reflect"):
             raise UnsupportedError(f"padding of kind {mode}", where=op.name)
-        is_first = len(pads) == 4 and op.inputs[0] in self.first
-        order = LAST_TO_FIRST if is_first else tuple(range(len(pads)))
+        forms, end, source = self._moved_in(op)
+        order = LAST_TO_FIRST if end else tuple(range(len(pads)))
         sizes = [pads[k][0] for k in order] + [pads[k][1] for k in order]
-        source = self._in_first(op.inputs[0]) if is_first else self._in_last(op.inputs[0])
         inputs = [source, self._constant(f"{y}:pads", np.array(sizes, np.int64)),
                   self._constant(f"{y}:value", np.array(op.attrs.get("value", 0.0), np.float32))]  # fmt: skip
-        forms, target = (self.first, f"{y}{FIRST}") if is_first else (self.last, y)
-        forms[y] = self._add("Pad", inputs, target, mode=mode)
+        forms[y] = self._add("Pad", inputs, f"{y}{end}", mode=mode)
+
+    def _from_slice(self, op: Op) -> None:
+        y, steps = op.outputs[0], op.attrs["steps"]
+        forms, end, source = self._moved_in(op)
+        order = LAST_TO_FIRST if end else tuple(range(len(steps)))
+        bounds = [(begin if begin is not None else 0 if step > 0 else _FAR,
+                   last if last is not None else _FAR if step > 0 else -_FAR, step)
+                  for begin, last, step in zip(op.attrs["starts"], op.attrs["stops"], steps, strict=True)]  # fmt: skip
+        starts, stops, strides = zip(*(bounds[k] for k in order), strict=True)
+        values = {"starts": starts, "stops": stops, "axes": range(len(order)), "steps": strides}
+        inputs = [self._constant(f"{y}:{key}", np.array(value, np.int64)) for key, value in values.items()]
+        forms[y] = self._add("Slice", [source, *inputs], f"{y}{end}")
+
+    def _from_split(self, op: Op) -> None:
+        from onnx import helper
+
+        forms, end, source = self._moved_in(op)
+        axis = LAST_TO_FIRST.index(op.attrs["axis"]) if end else op.attrs["axis"]
+        shapes = [self.graph.tensors[y].shape for y in op.outputs]
+        sizes = np.array([shape[op.attrs["axis"]] for shape in shapes], np.int64)
+        made = [f"{y}{end}" for y in op.outputs]
+        inputs = [source, self._constant(f"{made[0]}:sizes", sizes)]
+        self.nodes.append(helper.make_node("Split", inputs, made, f"Split {made[0]}", axis=axis))
+        forms |= dict(zip(op.outputs, made, strict=True))
+
+    def _moved_in(self, op: Op) -> tuple[dict[str, str], str, str]:
+        """In which order an operator that only moves values works: where its results are noted, how their names end,
+        and what it reads."""
+        name = op.inputs[0]
+        if len(self.graph.tensors[name].shape) == 4 and name in self.first:
+            return self.first, FIRST, self.first[name]
+        return self.last, "", self._in_last(name)
 
     def _from_mean(self, op: Op) -> None:
         y, axes = op.outputs[0], op.attrs["axes"]
