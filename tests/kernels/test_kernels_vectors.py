@@ -51,7 +51,7 @@ def test_on_the_virtual_board(tmp_path: Path) -> None:
     elf = building.link(building.find_toolchain(), objects, tmp_path / "program.elf", cpu="cortex-m55")
     board = VirtualBoard(read_firmware(elf))
     assert board.run().number == 2
-    assert board.serial.lines == ["44 cases, 0 wrong"]
+    assert board.serial.lines == ["47 cases, 0 wrong"]
     assert board.core.vectors.executed > 2000
 
 
