@@ -184,6 +184,19 @@ def test_gather(shape: Shape, axis: int, data: st.DataObject) -> None:
     check("gather", {"axis": axis}, [activation("x", shape), indices], [activation("y", out)])
 
 
+def test_heads_of_a_cache_move_in_words_side_by_side() -> None:
+    """One pair of engines for all heads would take a byte or two at a time."""
+    op = Op("concat", "join", ("before", "token"), ("cache",), {"axis": 2})
+    before, token = activation("before", (1, 4, 255, 32)), activation("token", (1, 4, 1, 32))
+    graph = graph_of(op, before, token, activation("cache", (1, 4, 256, 32)))
+    rng = np.random.default_rng(0)
+    values = {name: rng.integers(-128, 128, graph.tensors[name].shape).astype(np.int8) for name in graph.inputs}
+    got = run(graph, values, allow_unproven=False)["cache"]
+    assert np.array_equal(got, np.concatenate([values["before"], values["token"]], axis=2))
+    engines = [use.config for plan in lower(graph)[0] for use in plan.engines.values()]
+    assert max(one.elements for one in engines) == 8160 // 3  # words of three bytes
+
+
 def test_wide_elements_stay_on_the_cpu() -> None:
     x, y = Tensor("x", (2, 3, 5), "int32"), Tensor("y", (5, 2, 3), "int32")
     graph = graph_of(Op("transpose", "op", ("x",), ("y",), {"perm": (2, 0, 1)}, ("op",)), x, y)

@@ -208,9 +208,8 @@ def _cut_softmax(subject: Subject) -> Iterator[Changes]:
 def _passes(subject: Subject) -> Iterator[Changes]:
     """Passes that are off by default, as far as the network has something for them."""
     made, asked = subject.made, subject.options.schedule_with
-    used = made.memory_use()
     useless = {
-        PREFETCH: used.weights_bytes + used.activations_bytes <= _on_chip_bytes(made),  # then --resident takes all
+        PREFETCH: not made.memory_use().weights_bytes,
         TABLES: not any("ACTIV" in unit for step in made.program.steps if step.epoch for unit in step.epoch.units),
         ENGINE_KERNELS: not subject.lacks(mapping.BY_NATURE["pack_kernels"]),
     }

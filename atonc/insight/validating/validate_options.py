@@ -45,6 +45,7 @@ _RECORD = "with --mode target: write inputs, outputs, times and versions, so tha
 _RECORD_BOARD = "with --record: what it ran on, such as stm32n6570-dk or 'virtual board'"
 _RECORD_LICENCE = "with --record: under which licence others may use it, such as CC0-1.0"
 _PAGE = "write a page: of a sequence the drift over time; with --mode target the report with the measured times"
+_CLOSE = "outputs this close pass; below it, those as close as other roundings are"
 _PATIENCE = "with --mode target: seconds that an inference may take"
 _RUNTIME = "with --mode board: a folder with ST's LL_ATON sources and CMSIS headers, instead of our runtime"
 _CSV = f"write them as NAME_val_m_inputs_1.csv and so on too (into {FOLDER} without -o)"
@@ -88,7 +89,7 @@ class ValidateOptions:
     classifier: bool = option(
         False, "--classifier", CHECKS, "also count right classes, with or without labels", takes=RARE
     )
-    min_cos: float = option(MIN_COSINE, "--min-cos", CHECKS, "outputs this close pass", metavar="C", parse=share)
+    min_cos: float = option(MIN_COSINE, "--min-cos", CHECKS, _CLOSE, metavar="C", parse=share)
     per_layer: bool = option(False, "--per-layer", OUTPUT, "list every layer (with -v or --json)", takes=RARE)
     output: Path | None = option(
         None, "-o --output", OUTPUT, "write inputs and outputs: NAME_val_io.npz", metavar="DIR", parse=Path

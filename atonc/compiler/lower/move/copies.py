@@ -170,10 +170,18 @@ class NestedMove:
             for move, word in (*ways, *(() if self.units else ((replace(self, units=SAME), 1),))):
                 found = move._fit(word, judge)
                 if found:
-                    return [found]
+                    return self._in_runs(found, judge) or [found]
         axis = backwards[0] if backwards else min(range(len(self.nest)), key=lambda i: self.nest[i][0])
         _require_few(self.nest[axis][0])
         return [found for k in range(self.nest[axis][0]) for found in self.turns(axis, k).walks(judge)]
+
+    def _in_runs(self, found: CopyWalk, judge: WalkJudge) -> list[CopyWalk]:
+        """A few long runs, such as the heads of a cache, with engines for each, where those take larger words."""
+        few = not self.units and len(self.nest) == 2 and self.nest[0][0] <= _PARTS[1]
+        if not few or self.run < WORTH_SPLITTING or found.word == max(_STEPS):
+            return []
+        walks = [one for k in range(self.nest[0][0]) for one in self.turns(0, k).walks(judge)]
+        return walks if sum(one.cycles(judge) for one in walks) < _MUCH_FASTER * found.cycles(judge) else []
 
     def _words(self) -> Iterator[int]:
         """Word sizes that fit, the largest first. Copies in words were seen at aligned places only."""
@@ -252,7 +260,18 @@ class CopyWalk:
         return any(not engine.raw and engine.frames > MOST_RASTER_FRAMES for engine in (self.reader, self.writer))
 
     def cycles(self, judge: WalkJudge) -> float:
-        return _least_cycles(self.reader, self.writer, _PARTS[self.word], judge.target.machine.timing)
+        _, count, unit = self._cut
+        parts = min(_PARTS[self.word], count if self.word == 1 else count // unit)
+        return _least_cycles(self.reader, self.writer, max(1, parts), judge.target.machine.timing)
+
+    @property
+    def _cut(self) -> tuple[int, int, int]:
+        """The loop that is cut, its turns, and of how many parts are made up that any memory and any word takes."""
+        nest = self.move.nest or [(1, 1, 1)]
+        axis = max(range(len(nest)), key=lambda i: (nest[i][1:] != (1, 1), nest[i][0]))
+        count, near, far = nest[axis]
+        steps = (ALIGNED // gcd(ALIGNED, step) for step in (near, far))
+        return axis, count, 48 if (near, far) == (1, 1) else lcm(*steps)
 
     def trusted(self, judge: WalkJudge) -> bool:
         """Whether its engines may be relied on; chains are judged where they are whole."""
@@ -274,11 +293,8 @@ class CopyWalk:
 
     def cut(self, parts: int, context: Context) -> list[CopyWalk]:
         """The same move as several, if a loop can be cut; else itself."""
-        nest = self.move.nest
-        axis = max(range(len(nest)), key=lambda i: (nest[i][1:] != (1, 1), nest[i][0]))
-        count, near, far = nest[axis]
-        unit = 48 if (near, far) == (1, 1) else lcm(*(ALIGNED // gcd(ALIGNED, step) for step in (near, far)))
-        if unit * parts > count:  # no parts that start at places which any memory and any word takes
+        axis, count, unit = self._cut
+        if unit * parts > count:
             unit = 1 if self.cost < context.room.copy_bytes and self.word == 1 else count
         cuts, judge = in_pieces(count, ceil(count / parts), unit), WalkJudge(context.facts.target)
         return [found for start, some in cuts for found in self.move.turns(axis, start, some).walks(judge)]

@@ -26,7 +26,7 @@ from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.operators import multiplied
 from atonc.compiler.lower.units.arith import Affine, affine_unit
 from atonc.compiler.lower.units.views import StridedView
-from atonc.compiler.lower.units.wiring import Wiring, pack, placed_recipe
+from atonc.compiler.lower.units.wiring import Wiring, pack, parts, placed_recipe
 from atonc.compiler.ops.kernel_order import APART, TOGETHER, KernelOrder, UnitKernels
 from atonc.compiler.ops.rounding import lift, rounding_of
 from atonc.compiler.plan import streams
@@ -37,6 +37,7 @@ from atonc.compiler.schedule.passes import ATTENTION, ENGINE_KERNELS
 from atonc.compiler.select.rules import CONV_MODE, PRODUCT_UNPROVEN
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
+from atonc.machine.hw.limits import UNITS
 
 COMPLEMENT: Units = (affine_unit(Affine.single(-(1 << 14), -(1 << 14), 14), 0),)
 
@@ -278,5 +279,6 @@ def _blanks(layer: ProductLayer, views: Sequence[StridedView], context: Context)
             whole = StridedView(layer.features, (step * slices,), (1,), last)
             yield from _filled(whole, code, view.buffer, context)
     if layer.zeros:
-        whole = StridedView(layer.zeros, (rows * channels,), (1,))
-        yield from _filled(whole, code, views[0].buffer, context)
+        for start, count in parts(rows * channels, UNITS["ARITH"]):
+            some = StridedView(layer.zeros, (count,), (1,), start)
+            yield from _filled(some, code, views[0].buffer, context)

@@ -444,15 +444,32 @@ def l2_norm(call: KernelCall) -> None:
     call.write(0, target.codes(values / np.sqrt(larger(total, np.full(total.shape, 1e-12)))))
 
 
+def _spread(values: Array, centred: int) -> tuple[Array, Array]:
+    """Values, if `centred` less the mean of their row, and the sum of their squares."""
+    if centred:
+        values = values - _sum_in_order(values, 1) / float(values.shape[1])
+    return values, _sum_in_order(values * values, 1)
+
+
+def _spread_of_bytes(codes: Array, source: Format, centred: int) -> tuple[Array, Array]:
+    """The same; both sums are exact."""
+    count, zero, wide = float(codes.shape[1]), float(source.zero), codes.astype(np.float64)
+    total, square = wide.sum(axis=1, keepdims=True), (wide * wide).sum(axis=1, keepdims=True)
+    squares = square - 2.0 * zero * total + count * zero * zero
+    total = total - count * zero
+    if not centred:
+        return wide - zero, squares
+    return wide - zero - total / count, (count * squares - total * total) / count
+
+
 @kernel("atonc_norm")
 def norm(call: KernelCall) -> None:
     target, source, shape = call.format(1), call.format(3), call.sizes(4, 2)
     if call.bounded(*shape) == 0:
         return
-    values, count = source.centred(call.read(2, source.dtype, call.bounded(*shape)).reshape(shape)), float(shape[1])
-    if call.integer(6):
-        values = values - _sum_in_order(values, 1) / count
-    total = _sum_in_order(values * values, 1)
+    codes, count = call.read(2, source.dtype, call.bounded(*shape)).reshape(shape), float(shape[1])
+    is_bytes, centred = source.dtype in (np.int8, np.uint8), call.integer(6)
+    values, total = _spread_of_bytes(codes, source, centred) if is_bytes else _spread(source.centred(codes), centred)
     values = values / np.sqrt(total / count + np.divide(call.number(7), source.scale * source.scale))
     for index, combine in ((8, np.multiply), (10, np.add)):
         if not call.is_null(index):
@@ -696,7 +713,7 @@ def pack_kernels(call: KernelCall) -> None:
             some = codes[:, first : first + kernels, start : start + count]
             block[..., :count] = (some & np.uint8(mask & 255)) ^ np.uint8(value & 255)
             eights = (block[:, k : k + 8].swapaxes(1, 2) for k in range(0, block.shape[1], 8))
-            found += [eight.reshape(matrices, -1) for eight in eights]
+            found += [eight.reshape(matrices, eight.shape[1] * eight.shape[2]) for eight in eights]
             found.append(np.zeros((matrices, -block.shape[1] * channels % 3), np.uint8))
         if columns - first - block.shape[1] < kernels:
             found.append(np.zeros((matrices, -sum(part.shape[1] for part in found) % 16), np.uint8))
