@@ -1,7 +1,7 @@
 """Networks with states: are a thousand frames equal to the chain of the same codes, and what do states cost?
 
 Each file with its states (its own variables; else outputs and inputs whose names match; else outputs behind the first
-and inputs behind the first in their order) by default and with its weights in RAM. Every layer, output and state of
+and the last inputs in their order) by default and with its weights in RAM. Every layer, output and state of
 each frame is compared with the integer functions that the program was mapped to.
 """
 
@@ -13,13 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.compile.pipeline import Compiled
 from atonc.compiler.frontends.read import read
 from atonc.compiler.ir import Graph
 from atonc.compiler.request.options import ALL_FREE, Options
 from atonc.compiler.verify.emulation import Emulation
 from atonc.delivery.generate.generating import analyze
 from atonc.insight.explain.ours import network_view
-from atonc.insight.validating.sequences import Chain
+from atonc.insight.validating.sequences import Chain, SequenceResult
 from atonc.insight.validating.validating import synthetic_samples
 from atonc.machine.base.errors import AtoncError
 from benchmarks.shared.declare import WRITE, Report, argument
@@ -43,7 +44,9 @@ def pairs_of(source: Graph) -> tuple[str, ...]:
     """What `--state` is given."""
     if source.states:
         return ()
-    return tuple(f"{out}={into}" for out, into in zip(source.outputs[1:], source.inputs[1:], strict=True))
+    outputs = source.outputs[1:]
+    last = source.inputs[len(source.inputs) - len(outputs) :]
+    return tuple(f"{out}={into}" for out, into in zip(outputs, last, strict=True))
 
 
 def compiled(file: Path, options: Options) -> CompileView:
@@ -81,14 +84,19 @@ def moving(view: CompileView) -> int:
     return sum(layer.cycles for op, layer in listed if op.name in names)
 
 
+def followed(found: Compiled, frames: int) -> SequenceResult:
+    """Every byte of so many frames against the chain of the same codes."""
+    chain = Chain(found, Emulation(found.program, found.graph, found.memory.pools), [0])
+    for sample in synthetic_samples(found.source, frames, 1):
+        chain.frame(sample)
+    return chain.result(0.0)
+
+
 def rows(file: Path, frames: int) -> Iterator[tuple[object, ...]]:
     for name, options in SETTINGS.items():
         view = compiled(file, options)
         found = view.compiled
-        chain = Chain(found, Emulation(found.program, found.graph, found.memory.pools), [0])
-        for sample in synthetic_samples(found.source, frames, 1):
-            chain.frame(sample)
-        result = chain.result(0.0)
+        result = followed(found, frames)
         share = 100 * moving(view) / view.cost.cycles
         cpu = len(found.mapped.on_cpu)
         print(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import atonc
-from examples import make_denoiser, make_wake_word
+from examples import make_denoiser, make_story, make_wake_word
 from examples.denoiser import denoise
 from examples.made_sounds import read_wav
 from examples.wake_word import listen
@@ -42,6 +42,7 @@ def test_the_files_are_what_the_scripts_say() -> None:
     make_wake_word.check()
     pytest.importorskip("onnx")
     make_denoiser.check()
+    make_story.check()
 
 
 def test_the_word_is_heard_and_c_has_the_same_codes(wake_word: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ MARK(softmax_8_4096_in_2048)
 MARK(softmax_8_12_in_1)
 MARK(softmax_8_64_in_4_columns)
 MARK(softmax_64_in_1)
+MARK(layer_norm_3072_in_32)
 MARK(matmul_16384_to_256)
 MARK(matmul_across_16384_to_256)
 MARK(matmul_8192_to_256)
@@ -76,6 +77,8 @@ int main(void)
   MARKED(softmax_8_12_in_1, atonc_softmax_8(out, &shares, in, 1, 1, 12, 1, exponentials));
   MARKED(softmax_8_64_in_4_columns, atonc_softmax_8(out, &shares, in, 1, 1, 16, 4, exponentials));
   MARKED(softmax_64_in_1, atonc_softmax(out, &plain, reals, &plain, 1, 64, 1, 1.0, 0));
+  MARKED(layer_norm_3072_in_32,
+         atonc_norm(out, &sums, in, &codes, 32, 96, 1, 1e-5, reals, &plain, reals + 96, &plain));
   MARKED(matmul_16384_to_256, atonc_matmul(out, &sums, in, &codes, other, &codes, 1, once, 16, 64, 16, rows));
   MARKED(matmul_across_16384_to_256, atonc_matmul(out, &sums, in, &codes, other, &codes, 1, once, 16, 64, 16, across));
   MARKED(matmul_8192_to_256, atonc_matmul(out, &sums, in, &codes, other, &codes, 1, once, 16, 32, 16, half));

@@ -317,6 +317,18 @@ def test_norms(a: str, b: str, kind: str, given_factors: int, seed: int) -> None
     same_three_ways(graph, op, values_of(graph, seed))
 
 
+@pytest.mark.parametrize("kind", ["layer_norm", "rms_norm"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_norms_of_many_bytes(kind: str, dtype: str) -> None:
+    """More rows and columns than are worked on together."""
+    rng = np.random.default_rng(3)
+    gain = tensor("g", (70,), "int8", 0.02, 3, data=rng.integers(-128, 128, 70).astype(np.int8))
+    offset = tensor("o", (70,), "float32", data=rng.normal(0, 0.5, 70).astype(np.float32))
+    x, y = tensor("x", (37, 70), dtype, 0.1, 2), tensor("y", (37, 70), dtype, 1 / 40, 5)
+    graph, op = one_op(kind, [x, gain, offset], [y], axis=1, epsilon=1e-5)
+    same_three_ways(graph, op, values_of(graph, 1))
+
+
 def test_constants_that_passes_left_in_double_precision() -> None:
     exact = tensor("c", (2, 2), "float32", data=np.array([[0.1, 0.2], [0.3, 0.4]]))
     x = tensor("x", (2, 2), "float32")

@@ -9,6 +9,7 @@
 BOTH(convert);
 BOTH(lookup);
 BOTH(softmax_8);
+BOTH(norm);
 BOTH(matmul);
 BOTH(conv);
 BOTH(arg_extreme);
@@ -155,6 +156,33 @@ static void softmaxes(void)
   }
 }
 
+static void norms(void)
+{
+  static float gains[300], offsets[300];
+  for (uint32_t k = 0; k < 60; k += EVERY) {
+    uint32_t count = 1 + draw(k < 40 ? 150 : 300), shift = draw(4);
+    int32_t rows = (int32_t)(1 + draw(k < 40 ? 12 : 40)), bound = BYTES / (int32_t)count;
+    atonc_format format = bytes_format(), source = bytes_format();
+    atonc_format columns = {.type = ATONC_F32, .scale = 1.0};
+    source.type = draw(2) ? ATONC_S8 : ATONC_U8;
+    random_bytes();
+    if (draw(4) == 0) for (uint32_t i = 0; i < count; i++) in[i + shift] = 7; /* a row without any spread */
+    for (uint32_t i = 0; i < count; i++) {
+      gains[i] = (float)draw(1000) * 0.002f - 1.0f;
+      offsets[i] = (float)draw(1000) * (k % 16 == 3 ? 0.9f : 0.002f) - 1.0f;
+    }
+    rows = rows < bound ? rows : bound;
+    const float *gain = draw(3) ? gains : 0, *offset = draw(3) ? offsets : 0;
+    int32_t centred = (int32_t)draw(2);
+    double epsilon = draw(3) ? 1e-5 : 0.0;
+    atonc_norm(out_at(0, shift), &format, in + shift, &source, rows, (int32_t)count, centred, epsilon, gain, &columns,
+               offset, &columns);
+    plain_norm(out_at(1, shift), &format, in + shift, &source, rows, (int32_t)count, centred, epsilon, gain, &columns,
+               offset, &columns);
+    compare("norm");
+  }
+}
+
 static void products(void)
 {
   for (uint32_t k = 0; k < 60; k += EVERY) {
@@ -263,6 +291,7 @@ int main(void)
   converting();
   overlapping();
   softmaxes();
+  norms();
   products();
   convolutions();
   extremes();

@@ -114,11 +114,14 @@ def norm(call: OpCall) -> list[Real]:
     """
     x, axis = call.arg(0), call.attrs["axis"]
     values, scale = (x.centred, x.scales[0]) if x.scales.size == 1 else (x.real, 1.0)
-    size = float(values.shape[axis])
-    if call.op.kind == "layer_norm":
-        values = values - np.expand_dims(ordered_sum(values, (axis,)), axis) / size
-    mean = np.expand_dims(ordered_sum(np.square(values), (axis,)), axis) / size
-    result = values / np.sqrt(mean + call.attrs["epsilon"] / (scale * scale))
+    size, centred = float(values.shape[axis]), call.op.kind == "layer_norm"
+    total, squares = (np.expand_dims(ordered_sum(part, (axis,)), axis) for part in (values, np.square(values)))
+    values = values - total / size if centred else values
+    if centred and x.tensor.dtype in ("int8", "uint8") and x.scales.size == 1:  # both sums are exact
+        squares = (size * squares - total * total) / size
+    elif centred:
+        squares = np.expand_dims(ordered_sum(np.square(values), (axis,)), axis)
+    result = values / np.sqrt(squares / size + call.attrs["epsilon"] / (scale * scale))
     shape = [-1 if k == axis % values.ndim else 1 for k in range(values.ndim)]
     gain, offset = call.optional(1), call.optional(2)
     result = result if gain is None else result * gain.real.reshape(shape)

@@ -34,6 +34,9 @@ SHARES_TABLE, BOX_ROW, BOX_SHARES, FEW_SHARES, LONG_ROW, BLOCK_SHARES = 2400, 16
 PAIR_TABLE, PAIR_SHARES, PAIRS_WORTH_A_TABLE = 30000, 3.2, 512  # rows of two
 PLAIN_SHARE, LEAST_SHARES = 83, 40  # an element without vectors, and from how many elements on they are used
 VALUE_READ, VALUE_WRITTEN = 14, 60  # any other format: a number from memory, a rounded result to memory
+NORM_VALUE = 5 * VALUE_READ + VALUE_WRITTEN + 40
+# a norm of bytes: its loop and what is looked at twice, a row and its parts, and what rows share
+NORM_BYTE, NORM_ROW, NORM_BLOCK, NORM_COLUMN, NORM_ROWS, NORM_COLUMNS = 15, 280, 130, 75, 32, 64
 PAIR = 2 * VALUE_READ + VALUE_WRITTEN + 20
 MAC_VECTOR, MAC_8, MAC_16, MAC_FLOAT = 1, 7, 8, 14
 # of two tensors of bytes: also each byte of b once, gathered, or where it lies in columns of whole vectors
@@ -260,6 +263,17 @@ def _row_of_shares(count: int) -> tuple[float, str]:
     return row, f"{row} per row"
 
 
+def _norm(read: Reader) -> CallPrice:
+    rows, count = read.size(4), read.size(5)
+    limited = read.struct(1).integer("flags") & LIMITS
+    if limited or not {read.type(1), read.type(3)} <= {_S8, _U8}:
+        return each_value(read, NORM_VALUE, rows * count)
+    shared = -(-rows // NORM_ROWS) * count * NORM_COLUMN
+    row = NORM_ROW + NORM_BLOCK * -(-count // NORM_COLUMNS) + NORM_BYTE * (count & ~3) + NORM_VALUE * (count % 4)
+    basis = f"{NORM_BYTE} per element, {NORM_ROW} per row, {NORM_COLUMN} per column of {NORM_ROWS} rows"
+    return CallPrice(shared + row * rows, basis, rows * count, rows * count)
+
+
 def _resize(read: Reader) -> CallPrice:
     results = prod(read.size(k) for k in (5, 7, 8, 10, 11))
     sources = prod(read.size(k) for k in (5, 6, 8, 9, 11))
@@ -382,7 +396,7 @@ WORK: dict[str, Work] = {
     "atonc_arg_extreme": _extreme,
     "atonc_softmax_8": _softmax_8,
     "atonc_softmax": per_value(3 * VALUE_READ + 2 * EXPONENTIAL + VALUE_WRITTEN + 20, 4, 3),
-    "atonc_norm": per_value(5 * VALUE_READ + VALUE_WRITTEN + 40, 4, 2),
+    "atonc_norm": _norm,
     "atonc_l2_norm": per_value(2 * VALUE_READ + VALUE_WRITTEN + 20, 4, 2),
     "atonc_resize_linear": _resize,
     "atonc_lstm": _lstm,

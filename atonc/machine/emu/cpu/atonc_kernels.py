@@ -444,15 +444,32 @@ def l2_norm(call: KernelCall) -> None:
     call.write(0, target.codes(values / np.sqrt(larger(total, np.full(total.shape, 1e-12)))))
 
 
+def _spread(values: Array, centred: int) -> tuple[Array, Array]:
+    """Values, if `centred` less the mean of their row, and the sum of their squares."""
+    if centred:
+        values = values - _sum_in_order(values, 1) / float(values.shape[1])
+    return values, _sum_in_order(values * values, 1)
+
+
+def _spread_of_bytes(codes: Array, source: Format, centred: int) -> tuple[Array, Array]:
+    """The same; both sums are exact."""
+    count, zero, wide = float(codes.shape[1]), float(source.zero), codes.astype(np.float64)
+    total, square = wide.sum(axis=1, keepdims=True), (wide * wide).sum(axis=1, keepdims=True)
+    squares = square - 2.0 * zero * total + count * zero * zero
+    total = total - count * zero
+    if not centred:
+        return wide - zero, squares
+    return wide - zero - total / count, (count * squares - total * total) / count
+
+
 @kernel("atonc_norm")
 def norm(call: KernelCall) -> None:
     target, source, shape = call.format(1), call.format(3), call.sizes(4, 2)
     if call.bounded(*shape) == 0:
         return
-    values, count = source.centred(call.read(2, source.dtype, call.bounded(*shape)).reshape(shape)), float(shape[1])
-    if call.integer(6):
-        values = values - _sum_in_order(values, 1) / count
-    total = _sum_in_order(values * values, 1)
+    codes, count = call.read(2, source.dtype, call.bounded(*shape)).reshape(shape), float(shape[1])
+    is_bytes, centred = source.dtype in (np.int8, np.uint8), call.integer(6)
+    values, total = _spread_of_bytes(codes, source, centred) if is_bytes else _spread(source.centred(codes), centred)
     values = values / np.sqrt(total / count + np.divide(call.number(7), source.scale * source.scale))
     for index, combine in ((8, np.multiply), (10, np.add)):
         if not call.is_null(index):

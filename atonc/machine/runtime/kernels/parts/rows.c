@@ -20,29 +20,163 @@ void atonc_l2_norm(void *out, const atonc_format *out_format, const void *in, co
   }
 }
 
+#define SUMMED_IN_32_BITS 32768 /* squares of bytes */
+#define ROWS_TOGETHER 32        /* that share what is worked out for each column */
+#define COLUMNS_TOGETHER 64
+
+/* Sums of a row of bytes less their zero point, and of their squares: both exact. */
+static void byte_sums(const uint8_t *in, int32_t count, const atonc_format *format, double *sum, double *squares)
+{
+  int is_signed = format->type == ATONC_S8;
+  double total = 0.0, square = 0.0, zero = format->zero;
+  for (int32_t done = 0; done < count;) {
+    int32_t part = count - done < SUMMED_IN_32_BITS ? count - done : SUMMED_IN_32_BITS, low = 0, high = 0, i = 0;
+#ifdef ATONC_VECTORS
+    for (; part - i >= 16; i += 16) {
+      uint8x16_t bytes = vldrbq_u8(in + done + i);
+      int8x16_t codes = vreinterpretq_s8_u8(bytes);
+      low = is_signed ? vaddvaq_s8(low, codes) : (int32_t)vaddvaq_u8((uint32_t)low, bytes);
+      high = is_signed ? vmladavaq_s8(high, codes, codes) : (int32_t)vmladavaq_u8((uint32_t)high, bytes, bytes);
+    }
+#endif
+    for (; i < part; i++) {
+      int32_t code = is_signed ? (int8_t)in[done + i] : in[done + i];
+      low += code;
+      high += code * code;
+    }
+    total = total + low;
+    square = square + high;
+    done += part;
+  }
+  *squares = square - 2.0 * zero * total + count * zero * zero;
+  *sum = total - count * zero;
+}
+
+/* Of a row: what is taken from its values, and the length that they are divided by, in codes of the input. */
+typedef struct {
+  double mean, length;
+} row_statistics;
+
+static row_statistics statistics_of(const void *in, size_t first, const atonc_format *format, int32_t count,
+                                    int32_t centred, double epsilon)
+{
+  double mean = 0.0, total = 0.0;
+  if (format->type == ATONC_S8 || format->type == ATONC_U8) {
+    double sum, squares;
+    byte_sums((const uint8_t *)in + first, count, format, &sum, &squares);
+    mean = centred ? sum / count : 0.0;
+    total = centred ? ((double)count * squares - sum * sum) / count : squares;
+  } else {
+    if (centred) {
+      for (int32_t c = 0; c < count; c++) mean = mean + (load(in, first + c, format->type) - format->zero);
+      mean = mean / count;
+    }
+    for (int32_t c = 0; c < count; c++) {
+      double value = load(in, first + c, format->type) - format->zero - mean;
+      total = total + value * value;
+    }
+  }
+  row_statistics found = {mean, ATONC_MATH(sqrt)(total / count + epsilon / (format->scale * format->scale))};
+  return found;
+}
+
+/* What the columns have in common. */
+typedef struct {
+  const void *gain, *offset; /* null for 1 and 0 */
+  const atonc_format *gain_format, *offset_format, *in_format, *out_format;
+} norm_columns;
+
+static void norm_values(void *out, const void *in, size_t first, int32_t column, int32_t count, row_statistics row,
+                        const norm_columns *columns)
+{
+  for (int32_t c = column; c < column + count; c++) {
+    const atonc_format *in_format = columns->in_format;
+    double value = (load(in, first + c, in_format->type) - in_format->zero - row.mean) / row.length;
+    if (columns->gain) value = value * real_at(columns->gain, c, columns->gain_format);
+    if (columns->offset) value = value + real_at(columns->offset, c, columns->offset_format);
+    put(out, first + c, columns->out_format, value);
+  }
+}
+
+#ifdef ATONC_VECTORS
+/* Gains and offsets of some columns in codes of the output; 0 where single precision would not decide. */
+static int columns_in_codes(float *gains, float *offsets, int32_t first, int32_t count, const norm_columns *columns)
+{
+  double factor = 1.0 / columns->out_format->scale;
+  for (int32_t c = 0; c < count; c++) {
+    double gain = columns->gain ? real_at(columns->gain, first + c, columns->gain_format) * factor : factor;
+    double offset = columns->offset ? real_at(columns->offset, first + c, columns->offset_format) * factor : 0.0;
+    if (!(ATONC_MATH(fabs)(offset) < 1000.0) || !(ATONC_MATH(fabs)(gain) < 1e30)) return 0;
+    gains[c] = (float)gain;
+    offsets[c] = (float)offset;
+  }
+  return 1;
+}
+
+/* Four values after the other, exact where single precision leaves open what is nearest. `times` x code + `plus` is a
+ * whole number of 24 bits. */
+ATONC_INLINE int32_t norm_vectors(uint8_t *out, const uint8_t *in, size_t first, int32_t column, int32_t count,
+                                  row_statistics row, const norm_columns *columns, const float *gains,
+                                  const float *offsets, float times, int is_signed)
+{
+  code_range range = code_range_of(columns->out_format);
+  float factor = (float)(1.0 / (row.length * times));
+  float32x4_t all = vdupq_n_f32(times);
+  float plus = (float)-((columns->in_format->zero + row.mean) * times);
+  const uint8_t *from = in + first + column, *end = from + (count & ~3);
+  uint8_t *to = out + first + column;
+  if (!(factor < 1e30f && factor > 1e-30f)) return 0;
+  while (from < end) {
+    int32x4_t codes = is_signed ? vldrbq_s32((const int8_t *)from) : vreinterpretq_s32_u32(vldrbq_u32(from));
+    float32x4_t value = vmulq_n_f32(vfmasq_n_f32(vcvtq_f32_s32(codes), all, plus), factor);
+    value = vaddq_f32(vmulq_f32(value, vldrwq_f32(gains)), vldrwq_f32(offsets));
+    int32x4_t whole = vcvtnq_s32_f32(value);
+    if (near_a_tie(vabdq_f32(value, vcvtq_f32_s32(whole)), CERTAIN)) {
+      norm_values(out, in, first, (int32_t)(from - in - first), 4, row, columns);
+    } else {
+      vstrbq_s32((int8_t *)to, codes_of(whole, &range));
+    }
+    from += 4;
+    to += 4;
+    gains += 4;
+    offsets += 4;
+  }
+  return count & ~3;
+}
+#endif
+
 /* Rows of `count` values, if `centred` less their mean, divided by the root of the mean of their squares plus epsilon,
  * times `gain`, plus `offset`: of each column, null for 1 and 0. */
 void atonc_norm(void *out, const atonc_format *out_format, const void *in, const atonc_format *in_format, int32_t rows,
                 int32_t count, int32_t centred, double epsilon, const void *gain, const atonc_format *gain_format,
                 const void *offset, const atonc_format *offset_format)
 {
-  for (int32_t row = 0; row < rows; row++) {
-    size_t first = (size_t)row * count;
-    double mean = 0.0, total = 0.0;
-    if (centred) {
-      for (int32_t c = 0; c < count; c++) mean = mean + (load(in, first + c, in_format->type) - in_format->zero);
-      mean = mean / count;
+  norm_columns columns = {gain, offset, gain_format, offset_format, in_format, out_format};
+  row_statistics known[ROWS_TOGETHER];
+  for (int32_t row = 0; row < rows; row += ROWS_TOGETHER) {
+    int32_t together = rows - row < ROWS_TOGETHER ? rows - row : ROWS_TOGETHER;
+    for (int32_t r = 0; r < together; r++) {
+      known[r] = statistics_of(in, (size_t)(row + r) * count, in_format, count, centred, epsilon);
     }
-    for (int32_t c = 0; c < count; c++) {
-      double value = load(in, first + c, in_format->type) - in_format->zero - mean;
-      total = total + value * value;
-    }
-    double length = ATONC_MATH(sqrt)(total / count + epsilon / (in_format->scale * in_format->scale));
-    for (int32_t c = 0; c < count; c++) {
-      double value = (load(in, first + c, in_format->type) - in_format->zero - mean) / length;
-      if (gain) value = value * real_at(gain, c, gain_format);
-      if (offset) value = value + real_at(offset, c, offset_format);
-      put(out, first + c, out_format, value);
+    for (int32_t column = 0; column < count; column += COLUMNS_TOGETHER) {
+      int32_t wide = count - column < COLUMNS_TOGETHER ? count - column : COLUMNS_TOGETHER;
+#ifdef ATONC_VECTORS
+      float gains[COLUMNS_TOGETHER], offsets[COLUMNS_TOGETHER], times = centred ? (float)count : 1.0f;
+      int usual = (in_format->type == ATONC_S8 || in_format->type == ATONC_U8) && single_decides(out_format) &&
+                  count <= SUMMED_IN_32_BITS && columns_in_codes(gains, offsets, column, wide, &columns);
+#endif
+      for (int32_t r = 0; r < together; r++) {
+        size_t first = (size_t)(row + r) * count;
+        int32_t done = 0;
+#ifdef ATONC_VECTORS
+        if (usual && in_format->type == ATONC_S8) {
+          done = norm_vectors(out, in, first, column, wide, known[r], &columns, gains, offsets, times, 1);
+        } else if (usual) {
+          done = norm_vectors(out, in, first, column, wide, known[r], &columns, gains, offsets, times, 0);
+        }
+#endif
+        norm_values(out, in, first, column + done, wide - done, known[r], &columns);
+      }
     }
   }
 }
