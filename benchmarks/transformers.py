@@ -2,9 +2,9 @@
 
 Look-alikes of published networks have random weights and are made here; public files are looked for in the folder of
 `--fetched` (or $ATONC_FETCHED), copies of repositories as OWNER+NAME, and left out where they are not there; the first
-digits of their SHA-256 say which ones were measured. Every layer is verified on the emulator. Decibels are signal to
-noise against float on samples that nobody learnt from: in the chip's arithmetic, and beside it the same file in
-onnxruntime.
+digits of their SHA-256 say which ones were measured. Every layer is verified on the emulator; keys and values of a
+decoder are states, and its frames are compared with the chain of the same codes. Decibels are signal to noise against
+float on samples that nobody learnt from: in the chip's arithmetic, and beside it the same file in onnxruntime.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.frontends.read import read as read_model
 from atonc.compiler.request.options import ALL_FREE, Options
 from atonc.delivery.generate.generating import analyze
 from atonc.insight.quantizing.judge import Signal
@@ -38,6 +39,7 @@ from benchmarks.shared.corpus import asked_for
 from benchmarks.shared.declare import FETCHED, KEEP, ONLY, WRITE, Report, argument
 from benchmarks.shared.kept import read, write
 from benchmarks.shared.tables import in_a_cell, table
+from benchmarks.streaming import followed, pairs_of
 
 GROUP = "quantising"
 ARGUMENTS = (
@@ -47,7 +49,7 @@ ARGUMENTS = (
     argument("--long", action="store_true", help="also the encoder of 1,500 tokens, which is only compiled"),
     WRITE,
 )
-LEARNT, HELD = 24, 6
+LEARNT, HELD, FRAMES = 24, 6, 50
 MINCHO = "minchoCoin+stm32n6-transformer/prebuilt_binary"
 CALCULATOR = "packetqc+AI/models/npu_export"
 PUBLIC = {
@@ -122,17 +124,22 @@ def on_cpu(view: CompileView) -> str:
 def measured(path: Path, reference: Reference | None, verify: bool = True) -> Row:
     started = time.process_time()
     try:
-        view = analyze(path, Options(verify=verify, allow_float=True))
+        options = Options(verify=verify, allow_float=True, states=pairs_of(read_model(path)))
+        view = analyze(path, options)
     except AtoncError as error:
         return {"refused": error.one_line}
     seconds, report = time.process_time() - started, view.compiled.report
-    resident = (
-        analyze(path, Options(verify=False, allow_float=True, resident=ALL_FREE)).cost.latency_ms if verify else None
-    )
-    row: Row = {"ms": view.cost.latency_ms, "resident_ms": resident, "seconds": seconds, "cpu": on_cpu(view)}
+    resident = analyze(path, replace(options, verify=False, resident=ALL_FREE)) if verify else None
+    row: Row = {"ms": view.cost.latency_ms, "resident_ms": None, "seconds": seconds, "cpu": on_cpu(view)}
     row["verified"] = (
         "not asked" if report is None else f"{len(view.compiled.graph.ops)} layers, {report.worst_layer:g} LSB"
     )
+    if resident is not None:
+        row["resident_ms"] = resident.cost.latency_ms
+    if options.states:  # both programs frame by frame; decibels are those of a single token
+        bytes_different = [followed(one.compiled, FRAMES).different for one in (view, resident) if one is not None]
+        row["verified"] += f"; {FRAMES} frames, {sum(bytes_different)} bytes different"
+        view = analyze(path, replace(options, verify=False, states=()))
     if reference is not None:
         wanted = outputs(reference.model, reference.samples)
         chip = chip_outputs(view.compiled, reference.samples)

@@ -15,6 +15,9 @@ MARK(copy_1024)
 MARK(softmax_8_4096_in_256)
 MARK(softmax_8_4096_in_16)
 MARK(softmax_8_1000_in_100)
+MARK(softmax_8_4040_in_40)
+MARK(softmax_8_4000_in_16)
+MARK(softmax_8_3000_in_2)
 MARK(softmax_8_4096_in_2048)
 MARK(softmax_8_12_in_1)
 MARK(softmax_8_64_in_4_columns)
@@ -23,6 +26,9 @@ MARK(layer_norm_3072_in_32)
 MARK(matmul_16384_to_256)
 MARK(matmul_across_16384_to_256)
 MARK(matmul_8192_to_256)
+MARK(matmul_40960_to_64)
+MARK(matmul_across_40960_to_64)
+MARK(matmul_36864_to_1024)
 MARK(conv_16384_to_256)
 MARK(argmax_1024_in_64)
 MARK(argmax_1050_in_50)
@@ -34,7 +40,7 @@ MARK(transpose_bytes_1024)
 MARK(transpose_words_256)
 MARK(runs_of_32_bytes_1024)
 
-static uint8_t in[4096], other[4096], out[4096];
+static uint8_t in[4096], other[10240], out[4096];
 static float reals[4096];
 static double exponentials[256];
 static uint32_t state = 1;
@@ -57,14 +63,16 @@ int main(void)
                                    0.001, 0.001, 0.001, 0.001, 0.001, 0.001, 0.001, 0.001},
                       biases[16];
   static const int32_t once[] = {1, 0, 0}, rows[] = {64, 1, 1, 64}, across[] = {64, 1, 16, 1}, half[] = {32, 1, 1, 32};
+  static const int32_t deep[] = {640, 1, 1, 640}, aside[] = {640, 1, 16, 1}, heads[] = {36, 1, 1, 36};
   static const int32_t transpose[] = {16, 64, 1, 64, 1, 16}, words[] = {16, 64, 4, 16, 4, 64}, runs[] = {32, 32, 64};
   static const atonc_window window = {1, 4, 4, 64, 4, 4, 16, 1, 1, 1, 1, 1, 1, 0, 0, 1};
   exponentials[0] = 1.0;
-  for (int k = 1; k < 256; k++) exponentials[k] = exponentials[k - 1] * 0.93;
+  for (int k = 1; k < 256; k++) exponentials[k] = exponentials[k - 1] * 0.86;
   for (int k = 0; k < 4096; k++) {
     in[k] = (uint8_t)draw(256);
     other[k] = (uint8_t)draw(256);
   }
+  for (int k = 4096; k < 10240; k++) other[k] = (uint8_t)draw(256);
   for (int k = 0; k < 4096; k++) reals[k] = (float)draw(100000) / 17000.0f - 3.0f;
   MARKED(quantise_4096, atonc_convert(out, &codes, reals, &plain, 4096));
   MARKED(dequantise_4096, atonc_convert(reals, &plain, in, &codes, 4096));
@@ -73,6 +81,9 @@ int main(void)
   MARKED(softmax_8_4096_in_256, atonc_softmax_8(out, &shares, in, 1, 256, 16, 1, exponentials));
   MARKED(softmax_8_4096_in_16, atonc_softmax_8(out, &shares, in, 1, 16, 256, 1, exponentials));
   MARKED(softmax_8_1000_in_100, atonc_softmax_8(out, &shares, in, 1, 100, 10, 1, exponentials));
+  MARKED(softmax_8_4040_in_40, atonc_softmax_8(out, &shares, in, 1, 40, 101, 1, exponentials));
+  MARKED(softmax_8_4000_in_16, atonc_softmax_8(out, &shares, in, 1, 16, 250, 1, exponentials));
+  MARKED(softmax_8_3000_in_2, atonc_softmax_8(out, &shares, in, 1, 2, 1500, 1, exponentials));
   MARKED(softmax_8_4096_in_2048, atonc_softmax_8(out, &shares, in, 1, 2048, 2, 1, exponentials));
   MARKED(softmax_8_12_in_1, atonc_softmax_8(out, &shares, in, 1, 1, 12, 1, exponentials));
   MARKED(softmax_8_64_in_4_columns, atonc_softmax_8(out, &shares, in, 1, 1, 16, 4, exponentials));
@@ -82,6 +93,9 @@ int main(void)
   MARKED(matmul_16384_to_256, atonc_matmul(out, &sums, in, &codes, other, &codes, 1, once, 16, 64, 16, rows));
   MARKED(matmul_across_16384_to_256, atonc_matmul(out, &sums, in, &codes, other, &codes, 1, once, 16, 64, 16, across));
   MARKED(matmul_8192_to_256, atonc_matmul(out, &sums, in, &codes, other, &codes, 1, once, 16, 32, 16, half));
+  MARKED(matmul_40960_to_64, atonc_matmul(out, &sums, in, &codes, other, &codes, 1, once, 4, 640, 16, deep));
+  MARKED(matmul_across_40960_to_64, atonc_matmul(out, &sums, in, &codes, other, &codes, 1, once, 4, 640, 16, aside));
+  MARKED(matmul_36864_to_1024, atonc_matmul(out, &sums, in, &codes, other, &codes, 1, once, 32, 36, 32, heads));
   MARKED(conv_16384_to_256, atonc_conv(out, &sums, in, &codes, other, ATONC_S8, gains, biases, &window));
   MARKED(argmax_1024_in_64, atonc_arg_extreme(out, ATONC_S32, in, ATONC_S8, 64, 16, 1, 0));
   MARKED(argmax_1050_in_50, atonc_arg_extreme(out, ATONC_S32, in, ATONC_S8, 50, 21, 1, 0));

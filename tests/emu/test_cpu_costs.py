@@ -108,7 +108,9 @@ def test_own_kernels_with_vectors_cost_less() -> None:
     assert instructions("atonc_convert", [0, limited, 0, real, 1000]) > 50000
     boxes, rows, columns = ([0, {}, 0, 1, 20, *sizes, [1.0]] for sizes in ((16, 1), (17, 1), (16, 8)))
     assert instructions("atonc_softmax_8", boxes) == 2400 + 20 * 124
-    assert instructions("atonc_softmax_8", rows) == 2400 + 20 * (150 + 2 * 131)
+    few_codes = [0, {"scale": 1 / 256}, *rows[2:7], [0.8**k for k in range(256)]]  # 28 of them have a share
+    assert instructions("atonc_softmax_8", few_codes) == 3400 + 20 * (210 + 2 * 86 + 2 * 48)
+    assert instructions("atonc_softmax_8", [*rows[:7], [1.0] * 256]) == 3400 + 20 * (210 + 2 * 86 + 16 * 48)
     assert instructions("atonc_softmax_8", columns) == 83 * 320 * 8
     pairs, few_pairs, one = ([0, {}, 0, 1, *sizes, 1, [1.0]] for sizes in ((512, 2), (511, 2), (1, 10)))
     assert instructions("atonc_softmax_8", pairs) == 30000 + 512 * 3.2

@@ -57,7 +57,7 @@ def prelu(call: OpCall) -> list[Real]:
 @lru_cache(maxsize=8)
 def _of_differences(scale: float) -> tuple[Real, Real]:
     """Scaled differences of bytes, and their exponentials: few of what millions of elements have."""
-    scaled = -np.arange(256.0) * scale
+    scaled = (0.0 - np.arange(256.0)) * scale  # no negative zero
     return scaled, portable.exp(scaled)
 
 

@@ -17,7 +17,7 @@ from math import prod
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.cpu.atonc_numbers import EXPONENTIAL, LIMITS, PLAIN, UNARY, element_type
 from atonc.machine.emu.cpu.library import LibraryCall
-from atonc.machine.emu.cpu.struct_view import as_int, fail
+from atonc.machine.emu.cpu.struct_view import as_int, as_number, fail
 from atonc.machine.emu.files.types import CValue
 from atonc.machine.hw.machine import Machine
 
@@ -29,8 +29,11 @@ VALUE_UNPACKED = 0.6  # of 4 bits, 32 of them at a time: 9 instructions, 6 of th
 RUN_MOVED = 80  # the loops around a run
 LOOKED_UP = 2
 QUANTIZED, DEQUANTIZED = 3.4, 2.1  # float to byte and byte to float, without limits of a fused activation
-# softmax of bytes along the last axis: what a call prepares, rows of 16, shorter ones, longer ones and their blocks
-SHARES_TABLE, BOX_ROW, BOX_SHARES, FEW_SHARES, LONG_ROW, BLOCK_SHARES = 2400, 16, 124, 143, 150, 131
+# softmax of bytes along the last axis: what a call prepares, rows of 16, shorter ones; longer ones, their blocks, and
+# the blocks of codes whose shares are worked out for each of them
+SHARES_TABLE, BOX_ROW, BOX_SHARES, FEW_SHARES = 2400, 16, 124, 143
+LONG_TABLE, LONG_ROW, BLOCK_SHARES, BLOCK_CODES = 3400, 210, 86, 48
+NO_SHARE = 0.49  # of a step of the result: codes below that are not worked out
 PAIR_TABLE, PAIR_SHARES, PAIRS_WORTH_A_TABLE = 30000, 3.2, 512  # rows of two
 PLAIN_SHARE, LEAST_SHARES = 83, 40  # an element without vectors, and from how many elements on they are used
 VALUE_READ, VALUE_WRITTEN = 14, 60  # any other format: a number from memory, a rounded result to memory
@@ -190,14 +193,13 @@ def _matmul(read: Reader) -> CallPrice:
 
 def _pack_kernels(read: Reader) -> CallPrice:
     matrices, columns, depth, turned, kernels, channels, units = (read.size(k) for k in range(2, 9))
-    sets = [min(kernels, columns - first) for first in range(0, columns, max(1, kernels))]
-    groups = sum(-(-size // 8) for size in sets)
+    whole, rest = divmod(columns, max(1, kernels))
+    groups = whole * -(-kernels // 8) + -(-rest // 8)
     each = columns * BYTE_PACKED if turned else groups * CHANNEL_PACKED
     rows = read._rows(8, 9, 4)
     cycles = sum(count * (each if mask else columns * BYTE_FILLED) for _, count, mask, _ in rows)
     cycles += groups * units * GROUP_PACKED
-    sizes = (len(sets) - (sets[-1:] != [kernels])) * kernels, columns % max(1, kernels)
-    written = sum(-(-(-(-size * channels // 3) * 3 * units) // 16) * 16 for size in sizes)
+    written = sum(-(-(-(-size * channels // 3) * 3 * units) // 16) * 16 for size in (columns - rest, rest))
     basis = f"{BYTE_PACKED} per byte, or {CHANNEL_PACKED} per channel of eight kernels that lie side by side"
     return CallPrice(matrices * cycles, basis, matrices * columns * depth, matrices * written)
 
@@ -258,18 +260,23 @@ def _softmax_8(read: Reader) -> CallPrice:
     basis = f"{PLAIN_SHARE} per element"
     if inner == 1 and count == 2 and rows >= PAIRS_WORTH_A_TABLE:
         cycles, basis = PAIR_TABLE + PAIR_SHARES * rows, f"{PAIR_SHARES} per row of two, {PAIR_TABLE} per call"
+    elif inner == 1 and elements >= LEAST_SHARES and count > BOX_ROW:
+        made = BLOCK_CODES * -(-_shares_made(read) // BLOCK_BYTES) + LONG_ROW
+        cycles = LONG_TABLE + rows * (made + BLOCK_SHARES * -(-count // BLOCK_BYTES))
+        basis = f"{BLOCK_SHARES} per {BLOCK_BYTES} elements, {made} per row, {LONG_TABLE} per call"
     elif inner == 1 and elements >= LEAST_SHARES:
-        row, basis = _row_of_shares(count)
-        cycles, basis = SHARES_TABLE + row * rows, f"{basis}, {SHARES_TABLE} per call"
+        row = BOX_SHARES if count == BOX_ROW else FEW_SHARES
+        cycles, basis = SHARES_TABLE + row * rows, f"{row} per row, {SHARES_TABLE} per call"
     return CallPrice(cycles, basis, elements, elements * read.item(1))
 
 
-def _row_of_shares(count: int) -> tuple[float, str]:
-    if count > BOX_ROW:
-        blocks = -(-count // BLOCK_BYTES)
-        return LONG_ROW + blocks * BLOCK_SHARES, f"{BLOCK_SHARES} per {BLOCK_BYTES} elements, {LONG_ROW} per row"
-    row = BOX_SHARES if count == BOX_ROW else FEW_SHARES
-    return row, f"{row} per row"
+def _shares_made(read: Reader) -> int:
+    """Codes that a row may have a share for."""
+    table = read.value(7)
+    if not isinstance(table, list) or len(table) < 256:
+        raise fail("softmax without its 256 exponentials", read.name)
+    least = NO_SHARE * read.struct(1).number("scale")
+    return sum(as_number(value, read.name) >= least for value in table[:256])
 
 
 def _norm(read: Reader) -> CallPrice:

@@ -713,7 +713,7 @@ def pack_kernels(call: KernelCall) -> None:
             some = codes[:, first : first + kernels, start : start + count]
             block[..., :count] = (some & np.uint8(mask & 255)) ^ np.uint8(value & 255)
             eights = (block[:, k : k + 8].swapaxes(1, 2) for k in range(0, block.shape[1], 8))
-            found += [eight.reshape(matrices, -1) for eight in eights]
+            found += [eight.reshape(matrices, eight.shape[1] * eight.shape[2]) for eight in eights]
             found.append(np.zeros((matrices, -block.shape[1] * channels % 3), np.uint8))
         if columns - first - block.shape[1] < kernels:
             found.append(np.zeros((matrices, -sum(part.shape[1] for part in found) % 16), np.uint8))

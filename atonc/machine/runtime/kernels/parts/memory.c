@@ -162,3 +162,79 @@ void atonc_gather_nd(void *out, const void *in, uint32_t run_bytes, const void *
   }
 }
 
+#ifdef ATONC_VECTORS
+/* Channels of up to eight kernels that lie side by side in the matrix, or one behind the other. */
+static int pack_some(int8_t *to, const int8_t *from, ptrdiff_t across, ptrdiff_t along, int32_t some,
+                     const int32_t *unit)
+{
+  int32_t count = unit[1];
+  if (across == 1) {
+    mve_pred16_t lanes = vctp16q((uint32_t)some);
+    uint16x8_t mask = vdupq_n_u16((uint16_t)unit[2]), turned = vdupq_n_u16((uint16_t)unit[3]);
+    for (int32_t c = 0; c < count; c++, from += along, to += some) {
+      uint16x8_t codes = vldrbq_z_u16((const uint8_t *)from, lanes);
+      vstrbq_p_u16((uint8_t *)to, veorq_u16(vandq_u16(codes, mask), turned), lanes);
+    }
+    return 1;
+  }
+  if (along != 1) return 0;
+  uint8x16_t places = vmulq_n_u8(vidupq_n_u8(0, 1), (uint8_t)some);
+  uint8x16_t mask = vdupq_n_u8((uint8_t)unit[2]), turned = vdupq_n_u8((uint8_t)unit[3]);
+  for (int32_t k = 0; k < some; k++) {
+    for (int32_t c = 0; c < count; c += 16) {
+      mve_pred16_t lanes = vctp8q((uint32_t)(count - c));
+      uint8x16_t codes = vldrbq_z_u8((const uint8_t *)from + k * across + c, lanes);
+      codes = veorq_u8(vandq_u8(codes, mask), turned);
+      vstrbq_scatter_offset_p_u8((uint8_t *)to + some * c + k, places, codes, lanes);
+    }
+  }
+  return 1;
+}
+#endif
+
+/* The kernels of one unit: eight at a time [channel][kernel], then the others; zeros up to a whole word. */
+static int8_t *pack_unit(int8_t *to, const int8_t *from, ptrdiff_t across, ptrdiff_t along, int32_t kernels,
+                         int32_t channels, const int32_t *unit)
+{
+  int8_t *end = to + ((size_t)kernels * (size_t)channels + 2) / 3 * 3;
+  uint8_t value = (uint8_t)unit[3], zero = 0;
+  from += unit[0] * along;
+  for (int32_t k = 0; k < kernels; k += 8, from += 8 * across) {
+    int32_t some = kernels - k < 8 ? kernels - k : 8, done = 0;
+    if (unit[2] == 0) {
+      atonc_fill(to, &value, 1, (uint32_t)(some * unit[1]));
+      done = unit[1];
+    }
+#ifdef ATONC_VECTORS
+    if (!done && pack_some(to, from, across, along, some, unit)) done = unit[1];
+#endif
+    for (int32_t c = done; c < unit[1]; c++) {
+      for (int32_t j = 0; j < some; j++) {
+        to[c * some + j] = (int8_t)((from[j * across + c * along] & unit[2]) ^ unit[3]);
+      }
+    }
+    atonc_fill(to + unit[1] * some, &zero, 1, (uint32_t)((channels - unit[1]) * some));
+    to += channels * some;
+  }
+  while (to < end) *to++ = 0;
+  return end;
+}
+
+/* Matrices of bytes in the order in which convolvers read kernels: of every set of `kernels` columns those of each
+ * unit, a row {first channel, channels, mask, value} of `table`: (code & mask) ^ value. `turned`: depth lies last.
+ * All whole sets of a matrix, and one that is left over, take whole blocks of 16 bytes. */
+void atonc_pack_kernels(int8_t *out, const int8_t *in, int32_t matrices, int32_t columns, int32_t depth,
+                        int32_t turned, int32_t kernels, int32_t channels, int32_t units, const int32_t *table)
+{
+  ptrdiff_t across = turned ? depth : 1, along = turned ? 1 : columns;
+  int8_t *first = out;
+  for (int32_t m = 0; m < matrices; m++, in += (ptrdiff_t)columns * depth) {
+    for (int32_t k = 0; k < columns; k += kernels) {
+      int32_t some = columns - k < kernels ? columns - k : kernels;
+      for (int32_t u = 0; u < units; u++) {
+        out = pack_unit(out, in + k * across, across, along, some, channels, table + 4 * u);
+      }
+      while (columns - k - some < kernels && (out - first) % 16 != 0) *out++ = 0;
+    }
+  }
+}

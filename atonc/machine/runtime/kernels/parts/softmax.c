@@ -97,6 +97,9 @@ typedef struct {
   const atonc_format *format;
   const double *exact;
   float exponentials[256];
+  uint32_t parts[256]; /* of long rows: the same in units of 2^-31 */
+  uint8_t codes[256];  /* of their shares, for one row; those below `first` are nothing whatever the total is */
+  int32_t first;
   float scale, offset, raised;
   uint32_t window;
   uint8_t flip, turn; /* of inputs, of outputs */
@@ -148,23 +151,20 @@ ATONC_INLINE int shares_near_halves(sixteen_floats e, float32x4_t factor, const 
   return from_a_half(e.d, factor, s->offset, least) < s->window;
 }
 
-/* Of a row whose largest code is `most`: up to 16 shares from `at` on that may be wrong. Those that are near a tie are
- * written again. */
-static void settle_shares(uint8_t *out, const uint8_t *row, int32_t count, int32_t at, const softmax_rows *s, uint8_t most,
-                          float factor)
+/* Of a row of at most 16 whose largest code is `most`: shares that are near a tie are written again. */
+static void settle_shares(uint8_t *out, const uint8_t *row, int32_t count, const softmax_rows *s, uint8_t most, float factor)
 {
   const float *place = s->exponentials + (255 - most);
-  int32_t end = count - at < 16 ? count : at + 16;
-  uint8x16_t block = block_of(row + at, vctp8q((uint32_t)(end - at)), vdupq_n_u8(s->flip), most);
+  uint8x16_t block = block_of(row, vctp8q((uint32_t)count), vdupq_n_u8(s->flip), most);
   if (!shares_near_halves(exponentials_of(block, place), vdupq_n_f32(factor), s)) return;
   float certain = 0.5f - (float)s->window * 2.3283064e-10f;
   double total = total_of_row(row, s->flip, most, count, 1, s->exact);
-  for (; at < end; at++) {
-    uint8_t code = row[at] ^ s->flip;
+  for (int32_t k = 0; k < count; k++) {
+    uint8_t code = row[k] ^ s->flip;
     float value = place[code] * factor;
     if (ATONC_MATH(fabsf)(value - ATONC_MATH(floorf)(value + 0.5f)) < certain) continue;
-    put(out, (size_t)at, s->format, s->exact[most - code] / total);
-    out[at] ^= s->turn;
+    put(out, (size_t)k, s->format, s->exact[most - code] / total);
+    out[k] ^= s->turn;
   }
 }
 
@@ -189,9 +189,12 @@ ATONC_INLINE void softmax_short_rows(uint8_t *out, const uint8_t *in, int32_t ro
     } else {
       vstrbq_p_u8(out, codes, lanes);
     }
-    if (vminvq_u8(255, rest) == 0) settle_shares(out, in, count, 0, s, most, factor);
+    if (vminvq_u8(255, rest) == 0) settle_shares(out, in, count, s, most, factor);
   }
 }
+
+/* Longer rows: totals of whole numbers, and a table with the share of each code, so that shares are worked out once for
+ * all elements that have one code. */
 
 static uint8_t largest_of_row(const uint8_t *row, int32_t count, uint8x16_t flips)
 {
@@ -204,30 +207,89 @@ static uint8_t largest_of_row(const uint8_t *row, int32_t count, uint8x16_t flip
   return vmaxvq_u8(0, vmaxq_m_u8(largest, largest, veorq_u8(vldrbq_z_u8(row + whole, lanes), flips), lanes));
 }
 
-static void softmax_long_row(uint8_t *out, const uint8_t *row, int32_t count, const softmax_rows *s)
+/* Four codes as they are, signed or not; `place` has the part of code zero. */
+ATONC_INLINE uint64_t more_parts(uint64_t total, const uint8_t **row, const uint32_t *place, int is_signed)
 {
-  uint8x16_t flips = vdupq_n_u8(s->flip), rest;
-  uint8_t most = largest_of_row(row, count, flips);
-  const float *place = s->exponentials + (255 - most);
-  float32x4_t sums = vdupq_n_f32(0.0f);
+  const uint8_t *from = *row;
+  uint32x4_t codes = is_signed ? vreinterpretq_u32_s32(vldrbq_s32((const int8_t *)from)) : vldrbq_u32(from);
+  from += 4;
+  ATONC_STEPPED(from);
+  *row = from;
+  return vaddlvaq_u32(total, vldrwq_gather_shifted_offset_u32(place, codes));
+}
+
+ATONC_INLINE uint64_t total_of_parts(const uint8_t *row, int32_t count, const uint32_t *place, int is_signed)
+{
+  uint64_t total = 0;
+  mve_pred16_t lanes = vctp32q((uint32_t)(count % 4));
+  for (int32_t blocks = count / 16; blocks > 0; blocks--) {
+    total = more_parts(total, &row, place, is_signed);
+    total = more_parts(total, &row, place, is_signed);
+    total = more_parts(total, &row, place, is_signed);
+    total = more_parts(total, &row, place, is_signed);
+  }
+  for (int32_t fours = count / 4 % 4; fours > 0; fours--) total = more_parts(total, &row, place, is_signed);
+  uint32x4_t last = vldrbq_z_u32(row, lanes);
+  if (is_signed) last = vreinterpretq_u32_s32(vldrbq_z_s32((const int8_t *)row, lanes));
+  return vaddlvaq_p_u32(total, vldrwq_gather_shifted_offset_z_u32(place, last, lanes), lanes);
+}
+
+/* Of 16 codes from `at` on, of a row whose largest is `most`: what is near a tie is written again. */
+static void settle_codes(softmax_rows *s, int32_t at, const uint8_t *row, int32_t count, uint8_t most, float factor)
+{
+  float certain = 0.5f - (float)s->window * 2.3283064e-10f;
+  double total = 0.0;
+  for (int32_t k = at; k < at + 16; k++) {
+    float value = s->exponentials[k] * factor;
+    if (ATONC_MATH(fabsf)(value - ATONC_MATH(floorf)(value + 0.5f)) < certain) continue;
+    if (total == 0.0) total = total_of_row(row, s->flip, most, count, 1, s->exact);
+    put(s->codes, (size_t)k, s->format, s->exact[255 - k] / total);
+    s->codes[k] ^= s->turn;
+  }
+}
+
+static void make_codes(softmax_rows *s, const uint8_t *row, int32_t count, uint8_t most, float factor)
+{
+  const float *from = s->exponentials + s->first;
   float raised = s->raised;
-  int32_t whole = count & ~15, left = count & 15;
-  for (const uint8_t *at = row, *end = row + whole; at < end; at += 16) {
-    sums = vaddq_f32(sums, added(exponentials_of(whole_block_of(at, flips), place)));
+  float32x4_t factors = vdupq_n_f32(factor);
+  for (int32_t k = s->first; k < 256; k += 16) {
+    uint8x16_t rest;
+    ATONC_LOAD_APART(from, a, b, c, d);
+    vstrbq_u8(s->codes + k, top_bytes(fixed_point(a, factors, raised), fixed_point(b, factors, raised),
+                                      fixed_point(c, factors, raised), fixed_point(d, factors, raised), &rest));
+    sixteen_floats e = {a, b, c, d};
+    if (vminvq_u8(255, rest) == 0 && shares_near_halves(e, factors, s)) settle_codes(s, k, row, count, most, factor);
   }
-  uint8x16_t last = block_of(row + whole, vctp8q((uint32_t)left), flips, most);
-  if (left) sums = vaddq_f32(sums, added(exponentials_of(last, place)));
-  float one = 1.0f / ((sum_of_lanes(sums) - (left ? (float)(16 - left) : 0.0f)) * s->scale);
-  float32x4_t factor = vdupq_n_f32(one);
-  for (int32_t at = 0; at < whole; at += 16) {
-    vstrbq_u8(out + at, shares_of(exponentials_of(whole_block_of(row + at, flips), place), factor, raised, &rest));
-    if (vminvq_u8(255, rest) == 0) settle_shares(out, row, count, at, s, most, one);
+  uint8_t *made = s->codes + s->first;
+  if (s->turn) copy_forward(made, made, (uint32_t)(256 - s->first), s->turn);
+  if (s->format->high - s->format->low < 255) clip_bytes(made, (uint32_t)(256 - s->first), s->format);
+}
+
+static void softmax_long_row(uint8_t *out, const uint8_t *row, int32_t count, softmax_rows *s)
+{
+  uint8x16_t flips = vdupq_n_u8(s->flip);
+  uint8_t most = largest_of_row(row, count, flips);
+  const uint32_t *place = s->parts + (255 - most);
+  uint64_t parts = s->flip ? total_of_parts(row, count, place + 128, 1) : total_of_parts(row, count, place, 0);
+  float total = (float)(uint32_t)(parts >> 32) * 2.0f + (float)(uint32_t)parts * 4.656612873e-10f;
+  make_codes(s, row, count, most, 1.0f / (total * s->scale));
+  const uint8_t *codes = s->codes + (255 - most);
+  for (int32_t whole = count / 16; whole > 0; whole--, row += 16, out += 16) {
+    vstrbq_u8(out, vldrbq_gather_offset_u8(codes, whole_block_of(row, flips)));
   }
-  if (left) {
-    uint8x16_t codes = shares_of(exponentials_of(last, place), factor, raised, &rest);
-    vstrbq_p_u8(out + whole, codes, vctp8q((uint32_t)left));
-    if (vminvq_u8(255, rest) == 0) settle_shares(out, row, count, whole, s, most, one);
-  }
+  mve_pred16_t lanes = vctp8q((uint32_t)(count % 16));
+  uint8x16_t last = veorq_u8(vldrbq_z_u8(row, lanes), flips);
+  vstrbq_p_u8(out, vldrbq_gather_offset_z_u8(codes, last, lanes), lanes);
+}
+
+static void prepare_table(softmax_rows *s)
+{
+  s->first = 0;
+  while (s->first < 240 && s->exponentials[s->first + 15] < 0.49f * s->scale) s->first += 16;
+  put(s->codes, 0, s->format, 0.0);
+  for (int32_t k = 0; k < s->first; k += 16) vstrbq_u8(s->codes + k, vdupq_n_u8(s->codes[0]));
+  for (int32_t k = 0; k < 256; k += 4) vstrwq_u32(s->parts + k, vcvtq_n_u32_f32(vldrwq_f32(s->exponentials + k), 31));
 }
 
 /* 0 where vectors do not pay or do not decide. */
@@ -241,18 +303,22 @@ static int softmax_vectors(uint8_t *out, const atonc_format *out_format, const u
   s.flip = flip;
   s.turn = out_format->type == ATONC_S8 ? 0 : 0x80;
   s.offset = (float)out_format->zero + 0.5f - (float)s.turn;
-  /* each addition, of sixteen at a time, and some more for the rest; bytes that are none of the row's are taken off */
-  float error = (float)(count / 16 + 8 + (count % 16 ? 24 : 0)) * 6.0e-8f / s.scale;
+  /* short rows: each addition, some more for the rest, and for bytes that are none of the row's; long ones: each part */
+  float steps = count > 16 ? (float)count * 4.7e-10f : (float)(count < 16 ? 33 : 9) * 6.0e-8f;
+  float error = steps / s.scale;
   if (!single_decides(out_format) || !(error < 0.0015f) || outer * count < 40) return 0;
   s.raised = s.offset + RAISED + error;
   s.window = TIE_WINDOW + (uint32_t)(error * 4294967296.0f);
   for (int32_t k = 0; k < 256; k++) s.exponentials[k] = (float)exponentials[255 - k];
+  if (count > 16) {
+    prepare_table(&s);
+    for (int32_t o = 0; o < outer; o++) softmax_long_row(out + (size_t)o * count, in + (size_t)o * count, count, &s);
+    return 1;
+  }
   if (count == 16) {
     softmax_short_rows(out, in, outer, 16, &s, 1);
-  } else if (count < 16) {
-    softmax_short_rows(out, in, outer, count, &s, 0);
   } else {
-    for (int32_t o = 0; o < outer; o++) softmax_long_row(out + (size_t)o * count, in + (size_t)o * count, count, &s);
+    softmax_short_rows(out, in, outer, count, &s, 0);
   }
   uint32_t elements = (uint32_t)(outer * count);
   if (s.turn) copy_forward(out, out, elements, s.turn);
