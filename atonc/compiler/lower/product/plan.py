@@ -163,7 +163,7 @@ def product_of(op: Op, graph: Graph) -> MatrixProduct:
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if np.prod(batch, dtype=int) > MOST_MATRICES:
         raise Refusal(PRODUCT_SHAPE, f"{batch} products", f"{MOST_MATRICES} at a time", "fewer heads or batches")
-    if is_row(op, graph):
+    if is_row(op, graph) and op.attrs.get("transpose_b"):  # else the CPU would have to gather its columns
         seen = f"{b.elements:,} bytes for a row"
         raise Refusal(PRODUCT_ROW, seen, PRODUCT_ROW.limit, "sums of at most 128 along the last axis of the matrix")
     turned = not op.attrs.get("transpose_a"), bool(op.attrs.get("transpose_b"))
