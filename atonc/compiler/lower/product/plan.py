@@ -41,7 +41,7 @@ NOTHING = UnitKernels(0, 0)
 CODES, COMPLEMENTS = (-1, 0), (-1, -1)  # what is kept of a code, and what is turned
 
 
-class SumTerm(NamedTuple):
+class TermOfZeros(NamedTuple):
     """`of_zero`: of a picture of the zero point, else of the features; `mask` and `value`: of the kernels."""
 
     of_zero: bool
@@ -52,15 +52,15 @@ class SumTerm(NamedTuple):
 class Addend(NamedTuple):
     """What a unit adds in one pass."""
 
-    term: SumTerm
+    term: TermOfZeros
     kernels: UnitKernels
 
 
-def terms_of(zero: int, kernel_zero: int) -> tuple[SumTerm, ...]:
+def terms_of(zero: int, kernel_zero: int) -> tuple[TermOfZeros, ...]:
     """`zero`: of features as bytes without sign, 0..255. `kernel_zero`: of kernels as codes, -128..127."""
     values = (64, 64) if kernel_zero == -128 else (-kernel_zero,) if kernel_zero else ()
-    complements = (SumTerm(True, *COMPLEMENTS),) if zero else ()
-    return (SumTerm(False, *CODES), *complements, *(SumTerm(False, 0, value) for value in values))
+    complements = (TermOfZeros(True, *COMPLEMENTS),) if zero else ()
+    return (TermOfZeros(False, *CODES), *complements, *(TermOfZeros(False, 0, value) for value in values))
 
 
 def known(zero: int, kernel_zero: int, depth: int) -> int:
@@ -89,7 +89,7 @@ class MatrixProduct:
     largest: int  # sum
 
     @cached_property
-    def terms(self) -> tuple[SumTerm, ...]:
+    def terms(self) -> tuple[TermOfZeros, ...]:
         return terms_of(self.zero, self.kernel_zero)
 
     @cached_property
@@ -98,7 +98,7 @@ class MatrixProduct:
 
     @cached_property
     def channels(self) -> int:
-        """Of a unit."""
+        """A unit sums so many."""
         return max(-(-self.depth // self.slices), LEAST_DEEP[MODE.feature_bytes])
 
     @property
@@ -120,7 +120,7 @@ class MatrixProduct:
                 found += [one if number == 0 else Addend(other, NOTHING) for one in taken]
         return tuple((one,) for one in found)
 
-    def _addend(self, term: SumTerm, number: int) -> Addend:
+    def _addend(self, term: TermOfZeros, number: int) -> Addend:
         first = number * self.channels
         return Addend(term, UnitKernels(first, min(self.channels, self.depth - first), term.mask, term.value))
 

@@ -59,7 +59,7 @@ class ProductLayer:
 
     @property
     def frames(self) -> int:
-        """Of every batch."""
+        """Every batch has so many."""
         behind = not self.product.chained and self.product.zero > 0
         return self.product.slices * (1 + behind)
 
