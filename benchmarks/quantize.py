@@ -65,7 +65,8 @@ class Reader:
         return next(self.feeds, None)
 
 
-def by_onnxruntime(tidy: Any, name: str, values: np.ndarray, method: str) -> bytes:
+def by_onnxruntime(tidy: Any, name: str, values: np.ndarray, method: str, pairs: bool = True) -> bytes:
+    """`pairs`: nodes that quantise and dequantise around the others; else operators of codes."""
     import onnx
     from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType, quantize_static
 
@@ -73,7 +74,8 @@ def by_onnxruntime(tidy: Any, name: str, values: np.ndarray, method: str) -> byt
         source, target = Path(folder) / "float.onnx", Path(folder) / "int8.onnx"
         onnx.save(tidy, source)
         quantize_static(
-            source, target, Reader(name, values), quant_format=QuantFormat.QDQ, per_channel=True,
+            source, target, Reader(name, values), per_channel=True,
+            quant_format=QuantFormat.QDQ if pairs else QuantFormat.QOperator,
             activation_type=QuantType.QInt8, weight_type=QuantType.QInt8,
             calibrate_method=getattr(CalibrationMethod, method), extra_options=_in_parts(values),
         )  # fmt: skip

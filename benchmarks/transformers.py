@@ -1,15 +1,16 @@
 """Transformers in many spellings, by several quantisers: milliseconds, what is left on the CPU, how exact.
 
 Look-alikes of published networks have random weights and are made here; public files are looked for in the folder of
-`--fetched` (or $ATONC_FETCHED), copies of repositories as OWNER+NAME, and left out where they are not there. Every
-layer is verified on the emulator; keys and values of a decoder are states, and its frames are compared with the chain
-of the same codes. Decibels are signal to noise against float on samples that nobody learnt from: in
-the chip's arithmetic, and beside it the same file in onnxruntime.
+`--fetched` (or $ATONC_FETCHED), copies of repositories as OWNER+NAME, and left out where they are not there; the first
+digits of their SHA-256 say which ones were measured. Every layer is verified on the emulator; keys and values of a
+decoder are states, and its frames are compared with the chain of the same codes. Decibels are signal to noise against
+float on samples that nobody learnt from: in the chip's arithmetic, and beside it the same file in onnxruntime.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import tempfile
 import time
@@ -32,7 +33,7 @@ from atonc.insight.quantizing.price import chip_outputs
 from atonc.insight.quantizing.run import quantize
 from atonc.insight.quantizing.types import QuantizeOptions
 from atonc.machine.base.errors import AtoncError
-from benchmarks.quantize import ORT, by_onnxruntime
+from benchmarks.quantize import by_onnxruntime
 from benchmarks.shared import transformer_models as models
 from benchmarks.shared.corpus import asked_for
 from benchmarks.shared.declare import FETCHED, KEEP, ONLY, WRITE, Report, argument
@@ -75,6 +76,8 @@ SMALL = {
     "encoder 64x96, norms in parts": partial(models.encoder, tokens=64, width=96, heads=3, depth=2),
     "encoder 64x96, norms by Pow and Div": partial(
         models.encoder, tokens=64, width=96, heads=3, depth=2, spelling="pow"),
+    "encoder 64x96, norms as tf2onnx": partial(
+        models.encoder, tokens=64, width=96, heads=3, depth=2, spelling="keras"),
     "encoder 64x96, LayerNormalization": partial(
         models.encoder, tokens=64, width=96, heads=3, depth=2, spelling="layer_norm"),
     "decoder 32x96, RMS, causal mask": partial(models.decoder, tokens=32, width=96, heads=3, depth=2),
@@ -151,7 +154,8 @@ def cases(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, st
     fetched = [*arguments.fetched, *([Path(os.environ["ATONC_FETCHED"])] if "ATONC_FETCHED" in os.environ else [])]
     for name, (place, made_by, asked) in PUBLIC.items():
         for path in (root / place for root in fetched if (root / place).exists()):
-            yield name, made_by, asked, path, None
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+            yield name, f"{made_by} ({digest})", asked, path, None
             break
     for name, (build, asked) in LOOK_ALIKES.items():
         if asked_for(arguments.only, name):
@@ -159,7 +163,8 @@ def cases(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, st
             yield name, "codes everywhere", asked, *_look_alike(network, folder)
     for name, small in SMALL.items():
         if asked_for(arguments.only, name):
-            yield from ((name, *rest) for rest in _quantised(small(name), folder))
+            spelled = name == "encoder 64x96, norms by Pow and Div"
+            yield from ((name, *rest) for rest in _quantised(small(name), folder, spelled))
 
 
 def _look_alike(network: models.Network, folder: Path) -> tuple[Path, Reference]:
@@ -168,19 +173,36 @@ def _look_alike(network: models.Network, folder: Path) -> tuple[Path, Reference]
     return path, Reference(network.model, network.samples(HELD, 2))
 
 
-def _quantised(network: models.Network, folder: Path) -> Iterator[tuple[str, float, Path, Reference]]:
+def _quantised(network: models.Network, folder: Path, spelled: bool) -> Iterator[tuple[str, float, Path, Reference]]:
+    """`spelled`: also in the other forms that onnxruntime has for a model."""
     held, (name,) = Reference(network.model, network.samples(HELD, 2)), network.inputs
     learnt = np.stack([sample[name] for sample in network.samples(LEARNT, 1)])
     plain = type(network.model).FromString(network.model.SerializeToString())
-    for label, method in ORT.items():
-        path = folder / f"{label}.onnx"
-        path.write_bytes(by_onnxruntime(plain, name, learnt, method))
-        yield f"onnxruntime {method}", 0.0, path, held
+    files = {"onnxruntime": (plain, True)}
+    if spelled:
+        files |= {"onnxruntime, operators of codes": (plain, False), "onnxruntime, optimised": (fused(plain), True)}
+    for label, (model, pairs) in files.items():
+        path = folder / "onnxruntime.onnx"
+        path.write_bytes(by_onnxruntime(model, name, learnt, "MinMax", pairs))
+        yield label, 0.0, path, held
     source, data, path = folder / "float.onnx", folder / "samples.npz", folder / "atonc.onnx"
     source.write_bytes(network.model.SerializeToString())
     np.savez(data, **{name: learnt})
     path.write_bytes(quantize(source, data, QuantizeOptions(threads=1)).model)
     yield "atonc quantize", 0.0, path, held
+
+
+def fused(model: Any) -> Any:
+    """With the operators that onnxruntime makes of several ones (SkipLayerNormalization, FusedMatMul, Gelu)."""
+    import onnxruntime as ort
+
+    with tempfile.TemporaryDirectory() as folder:
+        options = ort.SessionOptions()
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        options.optimized_model_filepath = str(Path(folder) / "fused.onnx")
+        options.log_severity_level = 3  # it warns that the file is for this machine
+        ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        return type(model).FromString(Path(options.optimized_model_filepath).read_bytes())
 
 
 def page(rows: dict[str, Row]) -> str:

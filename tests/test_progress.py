@@ -11,11 +11,15 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import count
 from pathlib import Path
 
 import pytest
 
+from atonc.compiler.compile.pipeline import compile_file
+from atonc.compiler.request.options import Options
 from atonc.doors.cli.cli import main
+from atonc.insight.runs.runs import RunOptions, run
 from atonc.machine.base import progress
 from tests.errors_said import unwrapped
 from tests.patience import PATIENCE, until
@@ -216,3 +220,12 @@ def test_an_interrupt_is_quiet_at_any_moment(delay: float, tmp_path: Path, whole
     assert process.returncode in (0, 130, -signal.SIGINT), said  # the last where a C extension was being loaded
     assert said in ("", "atonc: interrupted\n")
     assert visible(folder) in (set(), whole)
+
+
+def test_durations_are_differences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that does not begin at 0, as none does, and goes on by a second whenever somebody looks."""
+    clock = count(1_000_000)
+    monkeypatch.setattr("time.perf_counter", lambda: float(next(clock)))
+    assert main(["generate", DIGITS, "-o", str(tmp_path), "--no-verify"]) == 0
+    compiled, done = compile_file(Path(DIGITS), Options(verify=False)), run(RunOptions(tmp_path))
+    assert all(0 < seconds < 100 for seconds in (compiled.seconds, done.seconds))

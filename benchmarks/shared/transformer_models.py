@@ -12,7 +12,7 @@ import numpy as np
 from onnx import TensorProto, checker, helper, numpy_helper, shape_inference
 
 Array = np.ndarray[Any, Any]
-SPELLINGS = ("parts", "layer_norm", "pow", "rms")
+SPELLINGS = ("parts", "layer_norm", "pow", "rms", "keras")
 KEEPS_SCALE = ("Reshape", "Transpose", "Slice", "Split", "Concat")
 OPSET = 17
 
@@ -97,6 +97,13 @@ class Writer:
         )
         if self.spelling == "layer_norm":
             return self.op("LayerNormalization", x, gain, offset, axis=-1, epsilon=1e-5)
+        if self.spelling == "keras":  # as tf2onnx writes it
+            mean = self.op("ReduceMean", x, axes=[-1])
+            c = self.op("Sub", x, mean)
+            spread = self.op("Add", self.op("ReduceMean", self.op("Mul", c, c), axes=[-1]), self.constant(1e-5))
+            factor = self.op("Mul", self.op("Reciprocal", self.op("Sqrt", spread)), gain)
+            shift = self.op("Sub", offset, self.op("Mul", mean, factor))
+            return self.op("Add", self.op("Mul", x, factor), shift)
         c = x if self.spelling == "rms" else self.op("Sub", x, self.op("ReduceMean", x, axes=[-1]))
         squares = self.op("Mul", c, c) if self.spelling == "parts" else self.op("Pow", c, self.constant(2.0))
         spread = self.within("Add", self.op("ReduceMean", squares, axes=[-1]), self.constant(1e-5))

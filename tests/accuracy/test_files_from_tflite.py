@@ -16,6 +16,7 @@ from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.frontends.tflite import read_tflite
 from atonc.compiler.ir import Graph
+from atonc.compiler.ops import run_graph
 from atonc.compiler.request.options import Options
 from atonc.insight.accuracy.explain import examine
 from atonc.insight.accuracy.twin import is_format, match
@@ -24,6 +25,7 @@ from atonc.insight.quantizing.from_tflite import FIRST, read_float
 from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, own_constants
 from atonc.insight.quantizing.judge import QuantizationJudge
 from atonc.insight.quantizing.loading import tidy
+from atonc.insight.quantizing.observe import session
 from atonc.insight.quantizing.run import QuantizationWork
 from atonc.insight.quantizing.scales import Tuning
 from atonc.insight.quantizing.types import QuantizeOptions
@@ -60,6 +62,25 @@ def quantised() -> Graph:
     work = QuantizationWork(graph, QuantizeOptions(), feeds(), QuantizationJudge.of(graph, feeds()))
     work.start(graph)
     return read_onnx(work.model(Tuning()).SerializeToString())
+
+
+@pytest.mark.parametrize("padding", [0, 1])  # SAME, VALID
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("code", ["AVERAGE_POOL_2D", "MAX_POOL_2D", "CONV_2D"])
+def test_windows_mean_the_same_at_the_edges(code: str, stride: int, padding: int) -> None:
+    """Values of the ONNX file that was made are those of the TFLite file, also where a window hangs over the edge."""
+    side = -(-5 // stride) if padding == 0 else (5 - 3) // stride + 1
+    tensors, inputs = [T("x", (1, 5, 5, 2), "float32"), T("y", (1, side, side, 2), "float32")], ["x"]
+    options = {0: ("b", padding), 1: ("i", stride), 2: ("i", stride), 3: ("i", 3), 4: ("i", 3), 5: ("b", 0)}
+    if code == "CONV_2D":
+        weights = np.random.default_rng(1).normal(size=(2, 3, 3, 2)).astype(np.float32)
+        tensors.append(T("w", weights.shape, "float32", data=weights))
+        inputs, options = ["x", "w"], {0: ("b", padding), 1: ("i", stride), 2: ("i", stride), 3: ("b", 0)}
+    kind = "Conv2DOptions" if code == "CONV_2D" else "Pool2DOptions"
+    data = build(tensors, [O(code, inputs, ["y"], kind, options)], ["x"], ["y"])
+    x = np.random.default_rng(2).normal(size=(1, 5, 5, 2)).astype(np.float32)
+    (found,) = session(read_float(data, "float")).run(None, {"x": x})
+    np.testing.assert_allclose(found, run_graph(read_tflite(data, "float"), {"x": x})["y"], rtol=1e-4, atol=1e-5)
 
 
 def report(graph: Graph) -> AccuracyReport:

@@ -14,7 +14,7 @@ from atonc.compiler.compare import reference_process
 from atonc.compiler.compare.reference import run_tflite
 from atonc.compiler.compare.reference_process import ReferenceDied, ReferenceProcess, pack, unpack
 from atonc.doors.cli.cli import main
-from atonc.machine.base.child import receive, send
+from atonc.machine.base.child import ending, receive, send
 from atonc.machine.base.errors import InputError, ToolError
 from tests.frontends.tflite_models import O, T, build, conv_model
 
@@ -101,6 +101,15 @@ def test_validate_survives_an_abort(tmp_path: Path, capfd: pytest.CaptureFixture
     document = json.loads(capfd.readouterr().out)
     assert document["reference"] == "TFLite optimised kernels" and document["passed"]
     assert any("SIGABRT" in note for note in document["notes"])
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(0, "ended with exit code 0"), (3, "ended with exit code 3"), (-9, "was ended by SIGKILL"),
+     (-250, "was ended by signal 250")],
+)  # fmt: skip
+def test_how_a_process_ended_is_said(status: int, said: str) -> None:
+    assert ending(status) == said
 
 
 def test_messages_arrive_whole_or_not_at_all() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.emu.files.network_c import find_networks, read_blob_trace, read_network
 from atonc.machine.emu.files.types import EpochFlags, Symbol
+from atonc.machine.emu.tensors import io_shape
 from atonc.machine.hw.ec.instructions import decode
 from tests.emu.files_samples import HARDWARE_EPOCH, blob_words, driver_text, ecblobs_text, network_text, write_network
 from tests.patience import no_hang
@@ -253,3 +255,10 @@ def test_fetched_networks_are_read() -> None:
         read += 1
         assert network.blocks and network.inputs and network.outputs and network.pools
     assert read
+
+
+def test_a_buffer_without_an_order_of_its_own_has_that_of_its_tensor(tmp_path: Path) -> None:
+    write_network(tmp_path)
+    info = read_network(tmp_path).inputs[0]
+    shapes = [io_shape(replace(info, shape=(1, 2, 3), mem_shape=order)) for order in ((), (2, 3, 1))]
+    assert shapes == [(1, 2, 3), (2, 3, 1)]

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
+from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.frontends.onnx_qdq import read_onnx
+from atonc.compiler.request.options import Options
 from atonc.machine.base.errors import ModelError
 from tests.frontends.onnx_models import Net, model_of, same
 
@@ -141,3 +143,17 @@ def test_softmax_on_codes(opset: int, axis: int) -> None:
     data = model_of(net, {"x": (FLOAT, SHAPE)}, [net.dq(y, 1 / 256, 0, "uint8")])
     values = np.random.default_rng(4).normal(0, 2, SHAPE).astype(np.float32)
     same(data, {"x": values}, codes=1.0, scale=1 / 256)
+
+
+def test_a_product_with_a_factor_runs_on_the_npu() -> None:
+    """As onnxruntime's optimiser writes scores of attention."""
+    net = Net()
+    a, b = (net.qdq(name, S, Z) for name in "ab")
+    made = net.node("FusedMatMul", [a, b], domain="com.microsoft", alpha=0.25, transA=1, transB=1)[0]
+    data = net.model({"a": (1, 2, 32, 40), "b": (1, 2, 48, 32)}, [net.qdq(made, 0.01, 3)])
+    rng = np.random.default_rng(3)
+    values = {name: rng.normal(0, 1, shape).astype(np.float32) for name, shape in
+              (("a", (1, 2, 32, 40)), ("b", (1, 2, 48, 32)))}  # fmt: skip
+    same(data, values, codes=1.0, scale=0.01)
+    compiled = compile_graph(read_onnx(data), Options(allow_float=True))
+    assert [r for r in compiled.mapped.reasons if r.op == "matmul"] == []

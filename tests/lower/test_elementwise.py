@@ -299,6 +299,17 @@ def test_few_values_are_read_as_they_are() -> None:
     assert not any("CONVACC" in unit for plan in plans for unit in plan.units)
 
 
+@pytest.mark.parametrize(("tokens", "tables"), [(1, 0), (64, 1)])
+def test_constants_of_a_single_token_are_a_stream(tokens: int, tables: int) -> None:
+    """Coefficients of 128 channels are loaded for one turn: that takes longer than to read the constants."""
+    gains = constant("y", np.arange(-64, 64).astype(np.int8), 0.02, 3)
+    x, z = activation("x", (1, tokens, 128), 0.05, -3), activation("z", (1, tokens, 128), 0.1, 4)
+    op = Op("mul", "mul", ("x", "y"), ("z",), {})
+    _compare(op, graph_of(op, x, gains, z), {"x": _codes(x.shape)})
+    plans, _ = lower(graph_of(op, x, gains, z))
+    assert sum(unit.vector_a for plan in plans for unit in plan.units.values() if unit.KIND == "ARITH") == tables
+
+
 def test_spread_values_lie_in_pictures_that_windows_take() -> None:
     """No value twice, none left out, and no side too short for a window."""
     for values in range(12, 700):

@@ -383,3 +383,18 @@ def test_a_float_function_that_overflows_stays_an_operator() -> None:
         s.op("exp", ["r"], s.value("y", PICTURE, "float32"))
         graph = equal_after(s.graph("y"), make_tables)
     assert kinds(graph) == ["dequantize", "exp"]
+
+
+@pytest.mark.parametrize("kind", ["mul", "add", "sub", "div"])
+@pytest.mark.parametrize("axes", [(), (1,), (4,), (4, 1), (4, 4), (1, 4, 1), (4, 4, 4)])
+def test_constants_meet_the_axes_that_they_have(kind: str, axes: tuple[int, ...]) -> None:
+    """All axes are as long, so one value of each row would fit where one of each channel is meant."""
+    net, shape = Small(), (1, 4, 4, 4)
+    x = net.input(shape, dtype="float32")
+    for number in (1, 2):
+        net.value(f"y{number}", shape, "float32")
+        constant = net.const(f"k{number}", net.rng.uniform(0.5, 2, axes).astype(np.float32))
+        net.op(kind, [x, constant], f"y{number}")
+        x = f"y{number}"
+    found = equal_after(net.graph("y2"), fuse_affine)
+    assert len(found.ops) == (1 if axes in ((), (1,), (4,)) else 2)

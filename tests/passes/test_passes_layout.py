@@ -424,3 +424,23 @@ def test_operands_repeat_along_one_group_of_dimensions(shape: tuple[int, ...], w
     graph = equal_after(s.graph("y"), widen_operands)
     assert kinds(graph) == (["mul"] if wanted is None else ["expand", "mul"])
     assert wanted is None or graph.tensors[graph.ops[0].outputs[0]].shape == wanted
+
+
+def test_slices_of_parts_and_of_slices_are_slices_of_the_whole() -> None:
+    """As of a state that mixed kernels read: the last rows of some channels."""
+    s = Small()
+    x = s.input((1, 9, 1, 8))
+    for name, channels in (("low", 3), ("high", 5)):
+        s.value(name, (1, 9, 1, channels))
+    s.op("split", [x], ["low", "high"], axis=-1)
+    for y, source, shape, starts, stops, steps in (
+        ("rows", "high", (1, 4, 1, 5), (0, 5, 0, 0), (1, 9, 1, 5), (1, 1, 1, 1)),
+        ("odd", "rows", (1, 2, 1, 2), (0, 1, 0, 1), (1, 4, 1, 5), (1, 2, 1, 2)),
+        ("last", "odd", (1, 1, 1, 2), (0, 1, 0, 0), (1, 2, 1, 2), (1, 1, 1, 1)),
+        ("back", "low", (1, 9, 1, 3), (0, 8, 0, 0), (1, -10, 1, 3), (1, -1, 1, 1)),
+    ):
+        s.value(y, shape)
+        s.op("slice", [source], y, starts=starts, stops=stops, steps=steps)
+    graph = equal_after(s.graph("rows", "last", "back"), drop_identities)
+    reads = {op.outputs[0]: op.inputs[0] for op in graph.ops if op.kind == "slice"}
+    assert (reads["rows"], reads["last"], reads["back"]) == (x, x, "low")  # backwards: left alone

@@ -39,6 +39,19 @@ def test_inputs_wait_from_the_start_and_outputs_stay_to_the_end() -> None:
     assert (found["t1"].first, found["t1"].last) == (0, 3)
 
 
+@pytest.mark.parametrize("where", ["read", "written", "by the CPU"])
+def test_a_buffer_that_nobody_declared_is_named(where: str) -> None:
+    steps = chain(100, 200)
+    if where == "by the CPU":
+        steps.cpu(["t1", "ghost"], ["t0"])
+    else:
+        steps.buffer("ghost", 100)
+        steps.epoch(*((["ghost"], ["t1"]) if where == "read" else (["t1"], ["ghost"])))
+        del steps.buffers["ghost"]
+    with pytest.raises(ModelError, match=r"ghost.*nobody declared"):
+        lives(steps)
+
+
 def test_names_that_share_memory_are_one_buffer() -> None:
     steps = chain(100, 200, 300, 400)
     steps.buffers["view"] = Buffer("view", 250, BufferKind.ACTIVATION)

@@ -13,6 +13,7 @@ from atonc.compiler.place import check as place_check
 from atonc.compiler.place.resident import free_spans
 from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.request.options import Options, room
+from atonc.compiler.search.generators.resident import outlook
 from atonc.compiler.verify.emulation import Emulation
 from atonc.delivery.boards.checking import Kind, Span, find_overlaps
 from atonc.insight.explain.actions import quick
@@ -98,6 +99,16 @@ def test_two_networks_may_not_share_resident_weights() -> None:
     for kind in (Kind.ACTIVATIONS, Kind.RESIDENT):
         other = Span("something of b", kind, 0x34200800, 0x34201000, "b")
         assert any(not finding.note for finding in find_overlaps([first, other], find_board("stm32n6570-dk")))
+
+
+def test_the_outlook_keeps_to_its_room() -> None:
+    """More room never takes fewer bytes nor saves fewer cycles, and no more is taken than there is."""
+    found = digits().compiled
+    spans, whole = free_spans(found.layout.placed, found.memory), found.layout.memory.weights_bytes
+    rooms = range(0, 2 * whole, whole // 8)
+    told = [outlook(found.program, spans, room, found.target) for room in rooms]
+    assert all(0 <= taken <= room for (_, taken), room in zip(told, rooms, strict=True))
+    assert told == sorted(told) and told[0] == (0, 0) and told[-1][1] > whole // 2
 
 
 def test_words_that_are_no_size() -> None:

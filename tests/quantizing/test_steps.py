@@ -9,10 +9,20 @@ import pytest
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("tflite")
+from onnx import numpy_helper
 
 from atonc.insight.quantizing import run, workbench
 from atonc.insight.quantizing.calibrate import calibrate
-from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, layers_of, make_plan, matrix, own_constants, rows
+from atonc.insight.quantizing.graph import (
+    WEIGHTED,
+    FloatGraph,
+    layers_of,
+    magnitudes,
+    make_plan,
+    matrix,
+    own_constants,
+    rows,
+)
 from atonc.insight.quantizing.judge import QuantizationJudge, Signal, judged, parts_of, unlike_heads
 from atonc.insight.quantizing.loading import load
 from atonc.insight.quantizing.mend import equalise
@@ -246,6 +256,30 @@ def same_as_tflite(folder: Path, model: bytes, value: np.ndarray) -> None:
     runner.invoke()
     expected = runner.get_tensor(runner.get_output_details()[0]["index"])
     assert np.allclose(outputs(load(path), [{"x": x}])[0][0], expected, atol=1e-5)
+
+
+def test_magnitudes_of_a_transform_stay_in_float_where_codes_of_squares_lose_them(tmp_path: Path) -> None:
+    b, random = Build(5), np.random.default_rng(5)
+    b.conv("x", "parts", (16, 8, 1, 1))
+    parts = []
+    for k, name in enumerate(("re", "im")):
+        cut = {f"{name}:from": 8 * k, f"{name}:to": 8 * k + 8, f"{name}:axis": 1}
+        b.constants += [numpy_helper.from_array(np.array([value], np.int64), key) for key, value in cut.items()]
+        parts.append(
+            b.node("Pow", [b.node("Slice", ["parts", *cut], name), b.constant(f"{name}:two", 2.0)], f"{name}2")
+        )
+    root = b.node("Sqrt", [b.node("Add", parts, "power")], "root")
+    b.node("Relu", [b.conv(root, "c", (4, 8, 1, 1))], "y")
+    path = save(tmp_path, b.model({"x": (1, 8, 1, 6)}, ["y"]))
+    assert set(magnitudes(FloatGraph(load(path)))) == {"Pow re2", "Pow im2", "Add power", "Sqrt root"}
+    x = random.normal(0, 1, (60, 8, 1, 6)) * 10.0 ** random.uniform(-2, 0.3, (60, 1, 1, 6))  # loud and soft frames
+    np.savez(tmp_path / "x.npz", x=x.astype(np.float32))
+    wanted = QuantizeOptions(objective="accuracy", calibration="minmax", correct_rounding=False, equalise=False)
+    found = quantize(path, tmp_path / "x.npz", wanted)
+    step = next(step for step in found.steps if step.name == "roots of squares in float")
+    assert step.kept and step.snr_db > 3 + found.steps[0].snr_db and "Sqrt root" in found.float_nodes
+    b.nodes[[node.name for node in b.nodes].index("Add power")].op_type = "Sub"  # nothing like a magnitude
+    assert not magnitudes(FloatGraph(load(save(tmp_path, b.model({"x": (1, 8, 1, 6)}, ["y"])))))
 
 
 def test_logits_are_judged_beside_the_probabilities(tmp_path: Path) -> None:

@@ -25,15 +25,15 @@ ON = Options(verify=False)
 OFF = replace(ON, schedule_without=(FUSE,))
 
 
-def joined(axis: int = 1, read_by_others: bool = False) -> Graph:
+def joined(axis: int = 1, read_by_others: bool = False, rows: int = 8, columns: int = 4, channels: int = 8) -> Graph:
     """Two convolutions whose results are joined, and one that reads the join."""
-    net = Sketch().start(1, 8, 4, 8, zero=-128)
-    one = net.conv(8)
+    net = Sketch().start(1, rows, columns, 8, zero=-128)
+    one = net.conv(channels)
     net.last = "x"
-    two = net.conv(8)
+    two = net.conv(channels)
     quant = net.tensors[one]
     net.last = one
-    shape = [1, 8, 4, 8]
+    shape = [1, rows, columns, channels]
     shape[axis] *= 2
     net.tensors[two] = replace(net.tensors[two], quant=quant.quant)
     net.op("concat", tuple(shape), two, scale=quant.scale, zero=quant.zero_point, axis=axis)
@@ -71,6 +71,12 @@ def test_layers_are_checked_and_explained() -> None:
     assert any(d.rule.id.startswith("CHAIN-") for d in of_schedule("concat2", compiled.scheduled.schedule))
     wrong = seen | {"concat2": np.roll(seen["concat2"], 1)}
     assert any(one.bad for one in Layers.of(compiled).check(inputs, wrong, semantics=True))
+
+
+def test_bytes_may_begin_at_any_address() -> None:
+    """Unlike wider elements: here the second part begins at byte 60."""
+    merges = moved(compile_graph(joined(rows=5, columns=3, channels=4), ON))
+    assert sorted(one.producer for one in merges) == ["conv0", "conv1"]
 
 
 def test_bytes_of_both_parts_in_turn_are_copied() -> None:

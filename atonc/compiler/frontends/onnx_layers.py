@@ -356,6 +356,17 @@ def matmul(node: Node) -> Tensor:
     return made if rows and columns else node.step("reshape", made, shape=shape)
 
 
+@translates("com.microsoft.FusedMatMul")
+def fused_matmul(node: Node) -> Tensor:
+    """With a factor, and with matrices that lie the other way."""
+    a, b = node.input(0), node.input(1)
+    if node.integer("transBatchA", 0) or node.integer("transBatchB", 0) or min(len(a.shape), len(b.shape)) < 2:
+        raise UnsupportedError(f"{node.kind} of {a.shape} and {b.shape} with batches between", where=node.name)
+    if node.integer("transA", 0):
+        a = node.step("transpose", a, perm=(*range(len(a.shape) - 2), len(a.shape) - 1, len(a.shape) - 2))
+    return _scaled(node, product(node, a, b, bool(node.integer("transB", 0))), node.number("alpha", 1.0))
+
+
 @translates("QLinearMatMul")
 def qlinear_matmul(node: Node) -> Tensor:
     a, rank = node.codes(0), len(node.stored(3).shape)

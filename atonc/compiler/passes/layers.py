@@ -44,11 +44,24 @@ def fuse_affine(op: Op, editor: Editor) -> list[Op] | None:
             joined = into_weights(producer, function, editor)
             if joined is not None:
                 return _replace(producer, replace(joined, outputs=op.outputs), op, editor)
+        if producer.kind == "matmul" and (codes := _scaled_codes(function, op, editor)) is not None:
+            written = editor.like(x_name, "codes", dtype=editor.tensor(op.outputs[0]).dtype, quant=codes)
+            editor.replace_op(producer, replace(producer, outputs=(written,)))
+            return [replace(op, inputs=tuple(written if name == x_name else name for name in op.inputs))]
         before = affine_of(producer, editor)
         if before is not None:
             both = GainOffset(before[1].gain * function.gain, before[1].offset * function.gain + function.offset)
             return _replace(producer, _operator(producer, before[0], both, op.outputs, editor), op, editor)
     return [_operator(op, x_name, function, op.outputs, editor)] if op.kind == "batch_norm" else None
+
+
+def _scaled_codes(function: GainOffset, op: Op, editor: Editor) -> Quantisation | None:
+    """The format in which a product has the codes that its multiple will have: so it runs on the NPU."""
+    quant = editor.tensor(op.outputs[0]).quant
+    if quant is None or not quant.is_per_tensor or function.gain.size > 1 or np.any(function.offset):
+        return None
+    gain = float(function.gain[0])
+    return Quantisation(quant.scales / gain, quant.zero_points) if gain > 0 else None
 
 
 def is_clamped(op: Op) -> bool:

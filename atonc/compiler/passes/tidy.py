@@ -103,6 +103,8 @@ def drop_identities(op: Op, editor: Editor) -> list[Op] | None:
     """Operators that change nothing vanish: reshapes to the same shape, conversions to the same format, empty pads."""
     if op.kind == "reshape":
         op = _join_reshapes(op, editor)
+    if op.kind == "slice":
+        op = _join_slices(op, editor)
     if changes_nothing(op, editor) and editor.redirect(op.outputs[0], op.inputs[0]):
         return []
     return [op]
@@ -118,6 +120,32 @@ def _join_reshapes(op: Op, editor: Editor) -> Op:
     editor.readers[op.inputs[0]] -= 1
     editor.readers[before.inputs[0]] += 1
     return Op(op.kind, op.name, before.inputs[:1], op.outputs, op.attrs, (*before.origin, *op.origin))
+
+
+def _join_slices(op: Op, editor: Editor) -> Op:
+    """A slice of a part, or of a slice, is one of the whole."""
+    before, middle = editor.producer(op.inputs[0]), editor.tensor(op.inputs[0])
+    if before is None or before.kind not in ("slice", "split"):
+        return op
+    first, strides = [0] * len(middle.shape), [1] * len(middle.shape)
+    if before.kind == "slice":
+        first, strides = list(before.attrs["starts"]), list(before.attrs["steps"])
+    else:
+        axis, place = before.attrs["axis"] % len(middle.shape), before.outputs.index(middle.name)
+        first[axis] = sum(editor.tensor(name).shape[axis] for name in before.outputs[:place])
+    starts, stops, steps = (op.attrs[key] for key in ("starts", "stops", "steps"))
+    known = None not in (*first, *starts, *stops) and min(*first, *starts, *stops) >= 0 and min(*strides, *steps) > 0
+    if not known or not same_format(editor.tensor(before.inputs[0]), middle):
+        return op
+    editor.readers[op.inputs[0]] -= 1
+    editor.readers[before.inputs[0]] += 1
+    attrs = {
+        **op.attrs,
+        "starts": tuple(a + b * c for a, b, c in zip(first, strides, starts, strict=True)),
+        "stops": tuple(a + b * c for a, b, c in zip(first, strides, stops, strict=True)),
+        "steps": tuple(a * b for a, b in zip(strides, steps, strict=True)),
+    }
+    return Op(op.kind, op.name, before.inputs[:1], op.outputs, attrs, (*before.origin, *op.origin))
 
 
 def changes_nothing(op: Op, editor: Editor) -> bool:

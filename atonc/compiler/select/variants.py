@@ -53,6 +53,9 @@ LABELS = {
     "stored vector": "the vector as it is stored",
     "repeated vector": "the vector several times in a row",
     "spread vector": "each value for all channels, written by a convolution",
+    # constants for every channel
+    "coefficients": "constants as coefficients of the units",
+    "stream of constants": "constants as a second stream",
     # means over channels
     "averaged": "averages by the pooling units",
     "summed": "sums by a convolution with equal weights",

@@ -272,6 +272,29 @@ def _float_nodes(graph: FloatGraph, tails: bool) -> set[str]:
     return kept
 
 
+def magnitudes(graph: FloatGraph) -> tuple[str, ...]:
+    """Nodes of sums of squares under a root, as behind a transform of sound: codes of squares keep nothing of what is
+    small, and the root tells apart what is small."""
+    found = set[str]()
+    for node in graph.nodes:
+        if node.op_type == "Sqrt" and (squares := _squares(graph, node.input[0])):
+            found |= {node.name, *squares}
+    return tuple(node.name for node in graph.nodes if node.name in found)
+
+
+def _squares(graph: FloatGraph, name: str) -> set[str]:
+    """The nodes of a sum of squares; nothing where something else is added up."""
+    node = graph.producer.get(name)
+    if node is None:
+        return set()
+    power = graph.constants.get(node.input[1]) if node.op_type == "Pow" else None
+    if (power is not None and np.all(power == 2)) or (node.op_type == "Mul" and node.input[0] == node.input[1]):
+        return {node.name}
+    live = graph.activations(node) if node.op_type in ("Add", "ReduceSum", "Clip", "Max") else []
+    parts = [_squares(graph, one) for one in live]
+    return {node.name}.union(*parts) if parts and all(parts) else set()
+
+
 def _read_on(graph: FloatGraph) -> set[str]:
     """Nodes with a product behind them: a softmax there, as in attention, is no tail."""
     found = set[str]()

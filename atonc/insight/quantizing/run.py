@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, copied, layers_of, own_constants
+from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, copied, layers_of, magnitudes, own_constants
 from atonc.insight.quantizing.judge import QuantizationJudge, Signal, poor_outputs, unlike_heads
 from atonc.insight.quantizing.loading import raised, read, require_fixed_outputs, tidy
 from atonc.insight.quantizing.mend import Mended, MendOptions, equalise
@@ -143,6 +143,7 @@ class QuantizationWork(Workbench):
         self.start(self.graph)
         self._ranges()
         self._heads()
+        self._magnitudes()
         self._cells()
         self._walk()
         if self.settings.equalise:
@@ -172,6 +173,12 @@ class QuantizationWork(Workbench):
         name = "joined outputs keep the scales of their parts"
         if self.apart and not self.keeps(name, self.judge.signal(self.model(self.base))):
             self.apart = ()
+
+    def _magnitudes(self) -> None:
+        before, found = self.apart, magnitudes(self.graph)
+        self.apart = (*before, *found)
+        if found and not self.keeps("roots of squares in float", self.judge.signal(self.model(self.base))):
+            self.apart = before
 
     def _cells(self) -> None:
         """Where cells end, and whether they have 16 bits: they sum up over many steps what 8 bits lose in each."""

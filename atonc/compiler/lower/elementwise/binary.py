@@ -68,11 +68,13 @@ from atonc.compiler.ops.values import same_codes
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.flow import EACH_ELEMENT
 from atonc.compiler.plan.task import TaskGroup
-from atonc.compiler.select.enumerate import Drawing, chosen, first
+from atonc.compiler.select.enumerate import Drawing, cheapest, chosen, first
 from atonc.compiler.select.rules import DIV_RECIPROCAL, ELEMENTWISE, MUL_CONSTANT
+from atonc.compiler.select.variants import Variant
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.units.arith import ArithConfig
 
+COEFFICIENTS, CONSTANTS = Variant("coefficients"), Variant("stream of constants")
 _SUMS = ("add", "sub", "minimum", "maximum")
 _LARGEST_PRODUCT = 32767  # with what the zero points add
 _GRID = 5  # every fifth code is tried
@@ -175,6 +177,9 @@ def lower_elementwise(op: Op, context: Context) -> list[TaskGroup]:
         return _of_two(op, context)
     by_channel = partial(channel_steps, op, varying=varying[0], block=block, lines=lines)
     others = [partial(_of_two, op)] if streamable else []  # a stream of constants is read for every pixel
+    if others and block == out.elements and context.numerics != "2.x":  # one token: rows are loaded for a single turn
+        both = (COEFFICIENTS, by_channel), (CONSTANTS, others[0])
+        return chosen(context, cheapest((variant, (Drawing(draw),)) for variant, draw in both))
     return chosen(context, first((Drawing(draw),) for draw in (by_channel, *others)))
 
 

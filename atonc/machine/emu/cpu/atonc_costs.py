@@ -41,6 +41,7 @@ NORM_VALUE = 5 * VALUE_READ + VALUE_WRITTEN + 40
 # a norm of bytes: its loop and what is looked at twice, a row and its parts, and what rows share
 NORM_BYTE, NORM_ROW, NORM_BLOCK, NORM_COLUMN, NORM_ROWS, NORM_COLUMNS = 15, 280, 130, 75, 32, 64
 PAIR = 2 * VALUE_READ + VALUE_WRITTEN + 20
+FLOAT_PAIRS, FLOAT_RUN = {0: 10, 1: 10, 2: 10, 3: 24}, 40  # sums and products of two floats, quotients; their loops
 MAC_VECTOR, MAC_8, MAC_16, MAC_FLOAT = 1, 7, 8, 14
 # of two tensors of bytes: products in whole vectors, results, bytes of b that are gathered, or lie in whole vectors,
 # bytes of a that are gathered; a tile and its sums, and longer sums, which are made of parts
@@ -53,6 +54,7 @@ BLOCK_BYTES, BLOCKS_COMPARED = 16, 44  # rows of one or two blocks of vectors
 BYTE_TOGETHER, ROW_TOGETHER, ROWS_TOGETHER = 2.3, 11, 8  # shorter ones, several at a time, for places of 32 or 64 bits
 BYTE_ALONE = 12  # of rows that are left over
 CELL = 1400  # of an LSTM: five functions in fixed point, nine multipliers
+_PRODUCT, _SQUARE = 2, 10  # functions
 _S8, _U8, _S16, _S32, _S64, _F32 = 0, 1, 2, 4, 6, 8
 
 
@@ -109,6 +111,11 @@ class Reader(LibraryCall):
 
     def loops(self, rank: int, table: int, width: int) -> int:
         return prod(max(0, row[0]) for row in self._rows(rank, table, width))
+
+    def run(self, rank: int, table: int, width: int) -> int:
+        """Elements of the innermost loop."""
+        rows = self._rows(rank, table, width)
+        return rows[-1][0] if rows else 1
 
     def touched(self, rank: int, table: int, width: int, column: int) -> int:
         """Elements that the steps of a column visit: those along which it stands still count once."""
@@ -223,6 +230,8 @@ def _convert(read: Reader) -> CallPrice:
 
 def _unary(read: Reader) -> CallPrice:
     function = read.size(5)
+    if function == _SQUARE and read.type(1) == read.type(3) == _F32 and not read.struct(1).integer("flags"):
+        return each_value(read, FLOAT_PAIRS[_PRODUCT], read.size(4))
     own = UNARY[function].cycles if function < len(UNARY) else PLAIN
     return each_value(read, VALUE_READ + VALUE_WRITTEN + own, read.size(4))
 
@@ -370,7 +379,12 @@ def _gather_nd(read: Reader) -> CallPrice:
 def _binary(read: Reader) -> CallPrice:
     count = read.loops(6, 7, 3)
     taken = read.touched(6, 7, 3, 1) * read.item(3) + read.touched(6, 7, 3, 2) * read.item(5)
-    return CallPrice(PAIR * count, f"{PAIR} per element", taken, count * read.item(1))
+    floats, function = {read.type(k) for k in (1, 3, 5)} == {_F32}, read.size(8)
+    if not floats or function not in FLOAT_PAIRS or read.struct(1).integer("flags"):
+        return CallPrice(PAIR * count, f"{PAIR} per element", taken, count * read.item(1))
+    each, runs = FLOAT_PAIRS[function], count // max(1, read.run(6, 7, 3))
+    basis = f"{each} per element, {FLOAT_RUN} per run"
+    return CallPrice(each * count + FLOAT_RUN * runs, basis, taken, count * read.item(1))
 
 
 def _select(read: Reader) -> CallPrice:

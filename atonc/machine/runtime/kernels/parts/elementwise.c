@@ -199,10 +199,20 @@ void atonc_convert(void *out, const atonc_format *out_format, const void *in, co
   for (uint32_t i = 0; i < count; i++) put(out, i, out_format, real_at(in, i, in_format));
 }
 
+static int plain_floats(const atonc_format *format)
+{
+  return format->type == ATONC_F32 && format->flags == 0 && format->scale == 1.0 && format->zero == 0.0;
+}
+
 void atonc_unary(void *out, const atonc_format *out_format, const void *in, const atonc_format *in_format,
                  uint32_t count, int32_t function, double alpha, double beta)
 {
   reader value_at = reader_for(function >= ATONC_FLOOR && function <= ATONC_ROUND, in_format);
+  if (function == ATONC_SQUARE && plain_floats(out_format) && plain_floats(in_format)) {
+    const float *from = in;
+    for (float *to = out; count > 0; count--, from++) *to++ = *from * *from;
+    return;
+  }
   for (uint32_t i = 0; i < count; i++) {
     put(out, i, out_format, unary(function, value_at(in, i, in_format), alpha, beta));
   }
@@ -222,6 +232,28 @@ void atonc_affine(void *out, const atonc_format *out_format, const void *in, con
 
 /* --- several values ------------------------------------------------------------------------------------------------ */
 
+/* `result` of a left and a right value, along the innermost loop. */
+#define ALONG(result)                                                                                                  \
+  for (int32_t k = 0; k < inner[0]; k++, left += inner[1], right += inner[2]) *out++ = result;                         \
+  break
+
+/* One rounding to a float is what the double of two floats gives as well: it has more than twice their bits. */
+static void binary_of_floats(float *out, const float *a, const float *b, int32_t rank, const int32_t *loops,
+                             int32_t function)
+{
+  const int32_t *inner = loops + 3 * (rank - 1);
+  walker w = start_walk();
+  do {
+    const float *left = a + w.at[0], *right = b + w.at[1];
+    switch (function) {
+    case ATONC_ADD: ALONG(*left + *right);
+    case ATONC_SUB: ALONG(*left - *right);
+    case ATONC_MUL: ALONG(*left * *right);
+    default: ALONG(*left / *right);
+    }
+  } while (advance(&w, rank - 1, loops, 3));
+}
+
 /* ATONC_FLOOR_MOD has the sign of b, ATONC_FMOD that of a.
  * Broadcasting: nested loops, outermost first, rows {count, step of a, step of b} in elements. ATONC_PRELU_TWICE has a
  * multiplier for each side: the scale of a where a >= 0, the scale of b for products of codes elsewhere, both in units
@@ -234,6 +266,10 @@ void atonc_binary(void *out, const atonc_format *out_format, const void *a, cons
   reader left_at = reader_for(jumps_between(function), a_format);
   reader right_at = reader_for(jumps_between(function), b_format);
   if (is_empty(rank, loops, 3)) return;
+  if (rank > 0 && function <= ATONC_DIV && plain_floats(out_format) && plain_floats(a_format) && plain_floats(b_format)) {
+    binary_of_floats(out, a, b, rank, loops, function);
+    return;
+  }
   do {
     double left = left_at(a, (size_t)w.at[0], a_format);
     double right = right_at(b, (size_t)w.at[1], b_format);
