@@ -178,7 +178,7 @@ def _all(ways: list[Back], d: Array) -> Array:
 
 
 def gradients(tokens: Array, p: Weights) -> tuple[float, Weights]:
-    """Of the mean cross entropy of every next token."""
+    """Differentiates the mean cross entropy of every next token."""
     g: Weights = {}
     logits, blocks = forward(tokens[:, :-1], p, g)
     shares = np.exp(logits - logits.max(-1, keepdims=True))

@@ -26,8 +26,8 @@ MARK(layer_norm_3072_in_32)
 MARK(matmul_16384_to_256)
 MARK(matmul_across_16384_to_256)
 MARK(matmul_8192_to_256)
-MARK(matmul_40960_to_64)
-MARK(matmul_across_40960_to_64)
+MARK(matmul_163840_to_256)
+MARK(matmul_across_163840_to_256)
 MARK(matmul_36864_to_1024)
 MARK(conv_16384_to_256)
 MARK(argmax_1024_in_64)
@@ -40,7 +40,7 @@ MARK(transpose_bytes_1024)
 MARK(transpose_words_256)
 MARK(runs_of_32_bytes_1024)
 
-static uint8_t in[4096], other[10240], out[4096];
+static uint8_t in[10240], other[10240], out[4096];
 static float reals[4096];
 static double exponentials[256];
 static uint32_t state = 1;
@@ -72,7 +72,7 @@ int main(void)
     in[k] = (uint8_t)draw(256);
     other[k] = (uint8_t)draw(256);
   }
-  for (int k = 4096; k < 10240; k++) other[k] = (uint8_t)draw(256);
+  for (int k = 4096; k < 10240; k++) in[k] = other[k] = (uint8_t)draw(256);
   for (int k = 0; k < 4096; k++) reals[k] = (float)draw(100000) / 17000.0f - 3.0f;
   MARKED(quantise_4096, atonc_convert(out, &codes, reals, &plain, 4096));
   MARKED(dequantise_4096, atonc_convert(reals, &plain, in, &codes, 4096));
@@ -93,8 +93,8 @@ int main(void)
   MARKED(matmul_16384_to_256, atonc_matmul(out, &sums, in, &codes, other, &codes, 1, once, 16, 64, 16, rows));
   MARKED(matmul_across_16384_to_256, atonc_matmul(out, &sums, in, &codes, other, &codes, 1, once, 16, 64, 16, across));
   MARKED(matmul_8192_to_256, atonc_matmul(out, &sums, in, &codes, other, &codes, 1, once, 16, 32, 16, half));
-  MARKED(matmul_40960_to_64, atonc_matmul(out, &sums, in, &codes, other, &codes, 1, once, 4, 640, 16, deep));
-  MARKED(matmul_across_40960_to_64, atonc_matmul(out, &sums, in, &codes, other, &codes, 1, once, 4, 640, 16, aside));
+  MARKED(matmul_163840_to_256, atonc_matmul(out, &sums, in, &codes, other, &codes, 1, once, 16, 640, 16, deep));
+  MARKED(matmul_across_163840_to_256, atonc_matmul(out, &sums, in, &codes, other, &codes, 1, once, 16, 640, 16, aside));
   MARKED(matmul_36864_to_1024, atonc_matmul(out, &sums, in, &codes, other, &codes, 1, once, 32, 36, 32, heads));
   MARKED(conv_16384_to_256, atonc_conv(out, &sums, in, &codes, other, ATONC_S8, gains, biases, &window));
   MARKED(argmax_1024_in_64, atonc_arg_extreme(out, ATONC_S32, in, ATONC_S8, 64, 16, 1, 0));

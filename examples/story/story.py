@@ -2,6 +2,7 @@
 
 story.py BUILD                        one word after the other, on the emulated chip
 story.py BUILD --seed 7 --tokens 300  another story, or a longer text
+story.py BUILD --save FILE.npy        also what the network was given, for `atonc run` and `atonc validate`
 story.py BUILD --header FILE.h        words and chances for main.c, which writes the same text
 """
 
@@ -86,14 +87,18 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--header", type=Path)
+    parser.add_argument("--save", type=Path)
     asked = parser.parse_args(given)
     if asked.header:
         asked.header.write_text(header(asked.build))
         return 0
-    session, known, typist = atonc.load(asked.build, "story").stream(), words(), Typist()
+    session, known, typist, written = atonc.load(asked.build, "story").stream(), words(), Typist(), [END]
     for token in tokens(session, chances(asked.build), asked.seed, asked.tokens):
         print(typist.typed(known[token]), end="", flush=True)
+        written.append(token)
     print()
+    if asked.save:
+        np.save(asked.save, np.array(written[:-1], np.int32)[:, None, None])
     return 0
 
 

@@ -79,6 +79,7 @@ def test_a_form_of_an_argument_is_unseen_without_it(argument: str) -> None:
         "S8": Feature("CONVACC B", "5x3/1 simd1 F1", 3),
         "S9": Feature("STRENG reads features", "simd2", "16 bits"),
         "S10": Feature("interleaved writers of a buffer", "", "3"),
+        "S11": Feature("writer of kernels", "", "CPU"),
     }
     feature = examples[argument]
     assert Trust().grade(feature).argument == argument

@@ -201,6 +201,16 @@ def test_pairs_by_name_number_and_by_themselves() -> None:
     assert "--state auto" in declared().notes[-1] and declared().states == ()
 
 
+def test_caches_of_decoders_match_by_name() -> None:
+    names = ("past_key.0", "past_key.1", "present.key.0", "presentKey1")
+    tensors = {name: tensor(name) for name in ("x", "y", *names)}
+    ops = [Op("add", new, ("x", old), (new,)) for old, new in zip(names[:2], names[2:], strict=True)]
+    ops.append(Op("maximum", "y", names[2:], ("y",)))
+    graph = Graph(tensors, tuple(ops), ("x", *names[:2]), ("y", *names[2:]), "decoder")
+    pairs = [(state.input, state.output) for state in declare_states(graph, ("auto",)).states]
+    assert pairs == list(zip(names[:2], names[2:], strict=True))
+
+
 OTHER = {"scale": tensor("h_state_out", quant=Quantisation.per_tensor(0.06, -3)), "shape": tensor("h_state_out", ROW)}
 
 

@@ -174,7 +174,7 @@ def test_a_condition_of_the_run_is_refused_and_may_be_given() -> None:
 
 
 def test_results_keep_their_names_through_nodes_that_only_pass_them_on() -> None:
-    """Of a Loop, and of Identity, where a later node reads what is a result as well."""
+    """Results of a Loop, and of Identity, where a later node reads what is a result as well."""
     loop = ModelProto.FromString(looping(2)).graph.node[0]
     nodes = [loop, helper.make_node("Identity", ["y"], ["kept"]), helper.make_node("Neg", ["kept"], ["n"]),
              helper.make_node("Identity", ["n"], ["last"])]  # fmt: skip

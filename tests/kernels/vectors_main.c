@@ -206,6 +206,24 @@ static void products(void)
   }
 }
 
+/* Sums that are longer than a tile, of rows that overlap. */
+static void deep_products(void)
+{
+  for (uint32_t k = 0; k < 12; k += EVERY) {
+    atonc_format a = bytes_format(), b = bytes_format(), format = bytes_format();
+    int32_t rows = 1 + (int32_t)draw(k == 0 ? 3 : 80), depth = 500 + (int32_t)draw(800), columns = 1 + (int32_t)draw(9);
+    int32_t once[] = {1, 0, 0};
+    int32_t steps[] = {(int32_t)draw(15), 1 + (int32_t)draw(2), 1 + (int32_t)draw(3), (int32_t)draw(10)};
+    a.scale = 0.02;
+    b.scale = 0.013;
+    format.scale = draw(2) ? 2.0 : format.scale;
+    random_bytes();
+    atonc_matmul(out_at(0, 1), &format, in + 3, &a, other, &b, 1, once, rows, depth, columns, steps);
+    plain_matmul(out_at(1, 1), &format, in + 3, &a, other, &b, 1, once, rows, depth, columns, steps);
+    compare("deep matmul");
+  }
+}
+
 static void convolutions(void)
 {
   static const double ones[] = {0.01, 0.02, 0.005, 0.01}, biases[] = {0.0, 1.0, -2.0, 0.3};
@@ -293,6 +311,7 @@ int main(void)
   softmaxes();
   norms();
   products();
+  deep_products();
   convolutions();
   extremes();
   short_rows();

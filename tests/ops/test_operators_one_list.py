@@ -24,6 +24,7 @@ from atonc.compiler.passes.layout import RULES
 assert cpu_calls  # importing it registers the calls of all operators
 ROOT = Path(__file__).parents[2] / "atonc" / "compiler"
 ONLY_BEFORE_PASSES = {"batch_norm", "range", "recode"}  # passes leave none of them in a canonical graph
+OF_LOWERING = {"pack_kernels"}  # made where a product becomes NPU programs: behind readers, passes and layouts
 TABLES = {*FUNCTIONS, *BINARY}  # readers take these from their tables
 
 
@@ -42,9 +43,9 @@ def missing(known: Set[str]) -> list[str]:
             {*shapes._rules, *shapes.FROM_READER}
         ),
         "storage order: keeps_shape, @lays_out in passes/layout.py, or shapes.AS_IN_MODEL": (
-            {*RULES, *shapes.AS_IN_MODEL}
+            {*RULES, *shapes.AS_IN_MODEL} | OF_LOWERING
         ),
-        "reader in frontends and no pass that makes it": written() | TABLES,
+        "reader in frontends and no pass that makes it": written() | TABLES | OF_LOWERING,
         "call in emit/c/cpu (@kernel_for)": {*MAKERS, *ONLY_BEFORE_PASSES},
     }
     return [f"{kind} has no {place}" for place, those in places.items() for kind in sorted(known - those)]

@@ -41,7 +41,7 @@ def of_one_float(net: Net, scales: Any) -> str:
     return net.const(np.float32(0.3))
 
 
-def dequantised(net: Net, codes: Any, scales: Any, **axis: int) -> str:
+def dequantised(net: Net, codes: Any, scales: Any, **axis: Any) -> str:
     zeros = np.zeros(np.shape(scales), codes.dtype)
     return net.node("DequantizeLinear", [net.const(codes), net.const(scales), net.const(zeros)], **axis)[0]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from atonc.compiler.emit.contexts import safety_contexts
 from atonc.delivery.probes import PROBES, Probe
 from atonc.delivery.probes.build import build
 from atonc.machine.hw.safety.evidence import EpochGrade, Grade, grade_program
@@ -11,7 +12,8 @@ from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS, Argument
 
 
 def grades(probe: Probe) -> tuple[EpochGrade, ...]:
-    return grade_program(build(probe).network.program.epochs)
+    network = build(probe).network
+    return grade_program(network.program.epochs, safety_contexts(network.program, network.pools))
 
 
 @pytest.mark.parametrize("probe", [p for p in PROBES if p.is_control], ids=lambda probe: probe.name)

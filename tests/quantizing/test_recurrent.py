@@ -21,7 +21,8 @@ from atonc.insight.quantizing.observe import outputs
 from atonc.insight.quantizing.recurrent import MOST_STEPS, own_sums, write_out
 from atonc.insight.quantizing.samples import Carried
 from atonc.insight.quantizing.scales import Tuning, cells_of
-from atonc.insight.quantizing.states import choose_frames, declared, unpack
+from atonc.insight.quantizing.states import choose_frames, declared, read_frames, unpack
+from atonc.insight.quantizing.types import QuantizeOptions
 from atonc.machine.base.errors import InputError, UnsupportedError
 from tests.quantizing.float_models import Build, save
 
@@ -259,3 +260,17 @@ def test_a_cell_and_its_gate_have_scales_of_their_own(tmp_path: Path) -> None:
     gates = [node.output[0] for node in graph.nodes if node.op_type == "Add" and node.output[0].endswith("/gate")]
     assert len(gates) == 1 and not cells.intersection(gates) and cells
     assert Tuning(cells=16.0).name == "cells up to 16"
+
+
+def test_tokens_stay_whole_numbers_beside_states(tmp_path: Path) -> None:
+    b = Build(7)
+    b.node("Gather", [b.constant("table", np.arange(12, dtype=np.float32).reshape(6, 2)), "token"], "row")
+    b.node("Add", ["row", "sum_in"], "sum_out")
+    model = b.model({"token": (1,), "sum_in": (1, 2)}, ["sum_out"], opset=17)
+    model.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.INT32
+    np.savez(tmp_path / "tokens.npz", token=np.arange(20)[:, None] % 6)
+    graph = FloatGraph(shape_inference.infer_shapes(model))
+    found = read_frames(tmp_path / "tokens.npz", graph, {"sum_in": "sum_out"}, QuantizeOptions(samples=20))
+    assert {feed["token"].dtype for feed in found.feeds} == {np.dtype(np.int32)}
+    assert [int(feed["token"][0]) for feed in found.feeds] == [k % 6 for k in range(20)]
+    assert found.feeds[3]["sum_in"].tolist() == [[0 + 2 + 4, 1 + 3 + 5]]

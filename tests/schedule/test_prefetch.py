@@ -26,7 +26,7 @@ Rides = dict[int, list[Ride]]
 
 
 def test_the_same_results_and_never_slower() -> None:
-    graph = random_graph(29)
+    graph = random_graph(24)
     before, after = compile_graph(graph, PLAIN), compile_graph(graph, AHEAD)
     assert after.layout.memory.prefetched_bytes > 0 and after.layout.peak_bytes == before.layout.peak_bytes
     copies = [home for home in after.layout.placed.values() if home.buffer.kind == BufferKind.PREFETCHED]
@@ -39,7 +39,7 @@ def test_the_same_results_and_never_slower() -> None:
 
 
 def test_beside_weights_that_stay() -> None:
-    graph = random_graph(29)
+    graph = random_graph(24)
     before, after = compile_graph(graph, PLAIN), compile_graph(graph, replace(AHEAD, resident="2k"))
     assert after.layout.memory.prefetched_bytes > 0 and 0 < after.layout.memory.resident_bytes <= 2048
     values = random_inputs(before.graph, 2)

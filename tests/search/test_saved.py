@@ -148,7 +148,7 @@ def test_the_name_of_the_file_is_no_part_of_the_digest(tmp_path: Path) -> None:
 
 
 def test_weights_copied_ahead_come_back(tmp_path: Path) -> None:
-    graph = random_graph(29)
+    graph = random_graph(24)
     found = compile_graph(graph, FETCHING)
     assert found.decisions.fetched
     assert epochs(replayed(tmp_path, found.decisions, FETCHING, graph)) == epochs(found)

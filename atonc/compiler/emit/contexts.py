@@ -36,8 +36,11 @@ def safety_contexts(
 
 
 def _writers(program: Program) -> Mapping[str, Collection[str]]:
-    """By buffer: who writes it in an inference."""
+    """By buffer: who writes it in an inference; inputs are written for it."""
     found = defaultdict[str, dict[str, None]](dict)
+    for name, home in program.placed.items():
+        if home.buffer.kind == BufferKind.INPUT:
+            found[name][str(BY_CPU.value)] = None
     for step in program.steps:
         if isinstance(step.plan, CpuPlan):
             written = [(name, BY_CPU) for name in step.plan.outputs]

@@ -63,7 +63,7 @@ class KernelOrder:
         return self.whole_sets(columns) + _apart(self.set_bytes(columns % self.kernels))
 
     def packed(self, matrices: Array) -> Array:
-        """Of matrices [columns, depth]."""
+        """Packs matrices [columns, depth]."""
         (count, columns, _), at = matrices.shape, 0
         found = np.zeros((count, self.matrix_bytes(columns)), np.int8)
         for first in range(0, columns, self.kernels):

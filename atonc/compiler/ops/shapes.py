@@ -27,7 +27,7 @@ FROM_READER = frozenset((
 # back into the order of the model. All others have a rule of their own in passes/layout.py.
 ALONG_AXIS = {"split", "softmax", "log_softmax"}
 AS_IN_MODEL = {
-    "affine", "batch_to_space", "expand_dims", "fill", "flatten", "gather", "gather_nd", "l2_norm", "lstm", "matmul",
+    "affine", "batch_to_space", "expand_dims", "fill", "flatten", "gather", "gather_nd", "l2_norm", "lstm",
     "pack", "range", "recode", "shape", "space_to_batch", "squeeze", "unpack",
 }  # fmt: skip
 

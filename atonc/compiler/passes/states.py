@@ -110,7 +110,8 @@ def _named(graph: Graph, name: str, known: Sequence[str]) -> str:
 
 
 _MARKS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+|(?<=[a-z])(?=[0-9])|(?<=[0-9])(?=[a-z])")
-_IN, _OUT = ("in", "input", "old", "prev", "previous", "before"), ("out", "output", "new", "next", "n", "after")
+_IN = ("in", "input", "old", "prev", "previous", "before", "past")
+_OUT = ("out", "output", "new", "next", "n", "after", "present")
 
 
 def _stem(name: str, marks: Sequence[str]) -> tuple[str, ...]:

@@ -65,7 +65,7 @@ def whole(text: str) -> int:
 
 
 def frames(text: str) -> int:
-    """Of a sequence: what is made or read lies in memory, and hours of sound are fewer."""
+    """Counts a sequence: what is made or read lies in memory, and hours of sound are fewer."""
     return _number(text, lambda given: int(given, 0), lambda value: 0 <= value <= 10**6, "a number from 0 to 1,000,000")
 
 

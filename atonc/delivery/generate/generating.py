@@ -138,12 +138,15 @@ def files_of(
     for step, costs in zip(described["steps"], compile_text.step_data(view), strict=True):
         step.update(costs)
     described["cpu_ops"] = list(map(compile_text.reason_data, view.compiled.mapped.reasons))
+    progress.stage("making the files", 1, 4)
     picture = network_view(view)
     described |= saved.rows(picture)
+    progress.stage("making the files", 2, 4)
     report = "\n".join(lines(compile_text.report(view))) + "\n"
     network = c_network(view)
     network = replace(network, runtime=runtime or network.runtime)
     firmware = files(network, with_hex, with_stai, view.macs, shared_kernels)
+    progress.stage("making the files", 3, 4)
     return {
         f"{name}_program.s": write.assembly(program, name).encode(),
         **firmware,

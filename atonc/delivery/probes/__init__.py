@@ -18,14 +18,14 @@ from atonc.delivery.probes.convolutions import (
 )
 from atonc.delivery.probes.dma import DMA
 from atonc.delivery.probes.engines import ARBITRATION, CIPHERS, ENGINES, INTERFACES
-from atonc.delivery.probes.kernels import KERNEL_RATES, NARROW_RATES, WRITTEN_KERNELS
+from atonc.delivery.probes.kernels import GIVEN_KERNELS, KERNEL_RATES, NARROW_RATES, WRITTEN_KERNELS
 from atonc.delivery.probes.sums import SUMS
 from atonc.delivery.probes.timing import TIMING
 from atonc.delivery.probes.units import ARITH, POOL
 
 PROBES: tuple[Probe, ...] = (
     *(*ENGINES, *ARITH, *CONVOLUTIONS, *POOL, *PADDING, *SIDE_BY_SIDE, *KERNELS, *INTERFACES, *ARBITRATION, *TIMING),
-    *(*PRODUCTS_A_CYCLE, *WRITTEN_KERNELS, *KERNEL_RATES, *SUMS, *DMA),
+    *(*PRODUCTS_A_CYCLE, *GIVEN_KERNELS, *WRITTEN_KERNELS, *KERNEL_RATES, *SUMS, *DMA),
     *(*FOUR_BITS, *NARROW_RATES),  # nobody has seen such a program
     *CIPHERS,  # nor such a one
 )

@@ -29,6 +29,7 @@ from atonc.delivery.probes.convolutions import (
     unpacked,
     with_kernels,
 )
+from atonc.machine.hw.fields import changed
 from atonc.machine.hw.machine import stm32n6
 
 # ---------------------------------------------------------------------------- kernels that an engine wrote before
@@ -71,6 +72,34 @@ WRITTEN_KERNELS = tuple(
         of_configuration=False,
     )
     for form, words, conv, memory, place in _WRITTEN
+)
+
+# ---------------------------------------------------------------------------- kernels that the CPU wrote just before
+
+
+def _given_kernels(conv: Conv, memory: str) -> ProbeEpochs:
+    """A convolution whose kernels lie in the input behind the features: the CPU has just written both."""
+    features, size = conv.feature_bytes, conv.channels * conv.kernels
+    bench = ProbeBuilder(features + size, conv.results)
+    bench.stimulus[features:] >>= _QUARTER
+    bench.homes |= {INPUT: memory} if memory else {}
+    b = bench.epoch("convolution")
+    kernels = b.read(INPUT, changed(kernel_engine(size, conv.mode), address=features))
+    sums = b.unit(conv.unit, b.read(INPUT, feature_engine(conv.area(), Frames(), conv.mode)), kernels)
+    b.write(b.unit(to_codes(SHIFT, conv.results), sums), OUTPUT, contiguous(conv.results, write=True))
+    return bench.add(b).done()
+
+
+GIVEN_KERNELS = tuple(
+    Probe(
+        f"deep-1x1-given-kernels{_NAMES[memory]}",
+        f"a deep 1x1 convolution with kernels that the CPU has just written into {place}",
+        "published kernels in RAM are constants, which the application copies there before it starts the network",
+        partial(_given_kernels, _POINTS, memory),
+        "control-deep-1x1",
+        argument="S11",
+    )
+    for memory, place in (("", "the NPU's RAM"), (CPU_RAM, "the CPU's RAM"))
 )
 
 # --------------------------------------------------------------------------------- how fast kernels come from a memory

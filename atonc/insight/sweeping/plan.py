@@ -126,7 +126,7 @@ def _size(table: TomlTable, value: Any) -> str:
         sizes = parse_fixed_shapes(text) if isinstance(text, str) else None
     except InputError:
         sizes = None
-    if not sizes:
+    if not sizes or not all(isinstance(size, int) and size > 0 for size in sizes.values()):
         raise table.wrong("sizes", f"{str(value)[:60]!r} is no size", remedy='write "H=192,W=192"')
     return ",".join(f"{name}={size}" for name, size in sizes.items())
 

@@ -245,8 +245,7 @@ def validate(
     if wanted.classifier and not labels and complete:
         labels = [int(value.argmax()) for value in kernels[yardstick][0]]
         notes.append(f"no labels were given: the right classes are those of {yardstick}")
-    model = next((title for title in complete if title != GIVEN), yardstick)
-    accuracy = _accuracy(program[0], kernels[model][0] if complete else program[0], labels) if labels else None
+    model = kernels[next((title for title in complete if title != GIVEN), yardstick)][0] if complete else program[0]
     return Validation(
         len(samples),
         yardstick,
@@ -254,7 +253,7 @@ def validate(
         tuple(results),
         tuple(layers),
         tuple(reading),
-        accuracy=accuracy,
+        accuracy=_accuracy(program[0], model, labels) if labels else None,
         sequence=chain.result(wanted.hop_ms, drift_of(compiled.graph, program, kernels, yardstick, chain.starts))
         if chain
         else None,

@@ -41,7 +41,7 @@ NOTHING = UnitKernels(0, 0)
 CODES, COMPLEMENTS = (-1, 0), (-1, -1)  # what is kept of a code, and what is turned
 
 
-class Term(NamedTuple):
+class TermOfZeros(NamedTuple):
     """`of_zero`: of a picture of the zero point, else of the features; `mask` and `value`: of the kernels."""
 
     of_zero: bool
@@ -52,15 +52,15 @@ class Term(NamedTuple):
 class Addend(NamedTuple):
     """What a unit adds in one pass."""
 
-    term: Term
+    term: TermOfZeros
     kernels: UnitKernels
 
 
-def terms_of(zero: int, kernel_zero: int) -> tuple[Term, ...]:
+def terms_of(zero: int, kernel_zero: int) -> tuple[TermOfZeros, ...]:
     """`zero`: of features as bytes without sign, 0..255. `kernel_zero`: of kernels as codes, -128..127."""
     values = (64, 64) if kernel_zero == -128 else (-kernel_zero,) if kernel_zero else ()
-    complements = (Term(True, *COMPLEMENTS),) if zero else ()
-    return (Term(False, *CODES), *complements, *(Term(False, 0, value) for value in values))
+    complements = (TermOfZeros(True, *COMPLEMENTS),) if zero else ()
+    return (TermOfZeros(False, *CODES), *complements, *(TermOfZeros(False, 0, value) for value in values))
 
 
 def known(zero: int, kernel_zero: int, depth: int) -> int:
@@ -78,7 +78,7 @@ def farthest(zero: int, kernel_zero: int) -> int:
 
 
 @dataclass(frozen=True)
-class Product:
+class MatrixProduct:
     batch: tuple[int, ...]
     rows: int
     depth: int
@@ -89,7 +89,7 @@ class Product:
     largest: int  # sum
 
     @cached_property
-    def terms(self) -> tuple[Term, ...]:
+    def terms(self) -> tuple[TermOfZeros, ...]:
         return terms_of(self.zero, self.kernel_zero)
 
     @cached_property
@@ -98,7 +98,7 @@ class Product:
 
     @cached_property
     def channels(self) -> int:
-        """Of a unit."""
+        """A unit sums so many."""
         return max(-(-self.depth // self.slices), LEAST_DEEP[MODE.feature_bytes])
 
     @property
@@ -120,7 +120,7 @@ class Product:
                 found += [one if number == 0 else Addend(other, NOTHING) for one in taken]
         return tuple((one,) for one in found)
 
-    def _addend(self, term: Term, number: int) -> Addend:
+    def _addend(self, term: TermOfZeros, number: int) -> Addend:
         first = number * self.channels
         return Addend(term, UnitKernels(first, min(self.channels, self.depth - first), term.mask, term.value))
 
@@ -154,7 +154,7 @@ def is_row(op: Op, graph: Graph) -> bool:
     return a[-1 if op.attrs.get("transpose_a") else -2] == 1 < b[-2 if op.attrs.get("transpose_b") else -1]
 
 
-def product_of(op: Op, graph: Graph) -> Product:
+def product_of(op: Op, graph: Graph) -> MatrixProduct:
     """Refuses what no units can multiply."""
     a, b, out = (graph.tensors[name] for name in (*op.inputs[:2], *op.outputs))
     require_codes(a, b, out)
@@ -163,7 +163,7 @@ def product_of(op: Op, graph: Graph) -> Product:
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if np.prod(batch, dtype=int) > MOST_MATRICES:
         raise Refusal(PRODUCT_SHAPE, f"{batch} products", f"{MOST_MATRICES} at a time", "fewer heads or batches")
-    if is_row(op, graph):
+    if is_row(op, graph) and op.attrs.get("transpose_b"):  # else the CPU would have to gather its columns
         seen = f"{b.elements:,} bytes for a row"
         raise Refusal(PRODUCT_ROW, seen, PRODUCT_ROW.limit, "sums of at most 128 along the last axis of the matrix")
     turned = not op.attrs.get("transpose_a"), bool(op.attrs.get("transpose_b"))
@@ -175,7 +175,7 @@ def product_of(op: Op, graph: Graph) -> Product:
     zero, kernel_zero = a.zero_point + 128, b.zero_point
     shares = min(1.0, _features(op, a, graph) / (255 * depth))  # of the most that features sum up to
     largest = ceil(shares * depth * farthest(zero, kernel_zero))
-    found = Product(batch, rows, depth, columns, turned, zero, kernel_zero, largest)
+    found = MatrixProduct(batch, rows, depth, columns, turned, zero, kernel_zero, largest)
     most = limits(MODE, 1, 1).line // found.channels
     if found.size[1] > most:
         seen = f"{rows} rows of {found.channels}"
@@ -199,7 +199,7 @@ def _features(op: Op, tensor: Tensor, graph: Graph) -> int:
     return ceil(2 / tensor.scale) if shares else sys.maxsize
 
 
-def matrices(product: Product, shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def matrices(product: MatrixProduct, shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """The place of a factor's matrix in every batch; axes of one turn, and axes that are missing in front, are the same
     for all."""
     own = len(shape) - 2

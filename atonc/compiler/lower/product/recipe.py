@@ -21,7 +21,7 @@ from atonc.compiler.lower.conv.chains import Outline, chain_configs
 from atonc.compiler.lower.conv.engines import feature_engine, kernel_engine, output_engine, requantise
 from atonc.compiler.lower.conv.requantise import SHIFT_CODES, Requantisation, requantisation
 from atonc.compiler.lower.move.copies import Move, Units, fill, wirings
-from atonc.compiler.lower.product.plan import MODE, Product, known, matrices, product_of
+from atonc.compiler.lower.product.plan import MODE, MatrixProduct, known, matrices, product_of
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.operators import multiplied
 from atonc.compiler.lower.units.arith import Affine, affine_unit
@@ -48,7 +48,7 @@ class ProductLayer:
     a picture of all rows, `frame_bytes` apart; bytes behind the factor's channels are zero."""
 
     op: Op
-    product: Product
+    product: MatrixProduct
     features: str
     zeros: str  # one frame of the zero point, where a chain needs it; passes have theirs behind the features
     rule: Requantisation
@@ -59,7 +59,7 @@ class ProductLayer:
 
     @property
     def frames(self) -> int:
-        """Of every batch."""
+        """Every batch has so many."""
         behind = not self.product.chained and self.product.zero > 0
         return self.product.slices * (1 + behind)
 
@@ -211,7 +211,7 @@ def _layer(op: Op, context: Context) -> ProductLayer:
     return replace(layer, features=context.scratch(size, "features"), zeros=zeros)
 
 
-def _matrices(op: Op, factor: int, product: Product, context: Context) -> Iterator[StridedView]:
+def _matrices(op: Op, factor: int, product: MatrixProduct, context: Context) -> Iterator[StridedView]:
     """Those of a factor, in the order of the results, with the summed axis last."""
     tensor = context.tensor(op.inputs[factor])
     view, own = StridedView.whole(context.buffer(tensor.name), tensor.shape), len(tensor.shape) - 2
@@ -224,7 +224,7 @@ def _matrices(op: Op, factor: int, product: Product, context: Context) -> Iterat
         yield found
 
 
-def _rule(op: Op, context: Context, product: Product) -> Requantisation:
+def _rule(op: Op, context: Context, product: MatrixProduct) -> Requantisation:
     left, right, out = (context.tensor(name) for name in (*op.inputs[:2], *op.outputs))
     scale = np.atleast_1d(np.float64(left.scale * right.scale / out.scale))
     left_out = known(product.zero, product.kernel_zero, product.depth)

@@ -43,10 +43,11 @@ NORM_BYTE, NORM_ROW, NORM_BLOCK, NORM_COLUMN, NORM_ROWS, NORM_COLUMNS = 15, 280,
 PAIR = 2 * VALUE_READ + VALUE_WRITTEN + 20
 FLOAT_PAIRS, FLOAT_RUN = {0: 10, 1: 10, 2: 10, 3: 24}, 40  # sums and products of two floats, quotients; their loops
 MAC_VECTOR, MAC_8, MAC_16, MAC_FLOAT = 1, 7, 8, 14
-# of two tensors of bytes: also each byte of b once, gathered, or where it lies in columns of whole vectors
-PRODUCT_MAC, PRODUCT_RESULT, PRODUCT_BYTE, PRODUCT_BYTE_IN_PLACE = 0.6, 35, 6, 0.5
+# of two tensors of bytes: products in whole vectors, results, bytes of b that are gathered, or lie in whole vectors,
+# bytes of a that are gathered; a tile and its sums, and longer sums, which are made of parts
+PRODUCT_MAC, PRODUCT_RESULT, PRODUCT_BYTE, PRODUCT_BYTE_IN_PLACE, ROW_BYTE = 0.36, 50, 2, 0.5, 1.4
+TILE_BYTES, TILE_COLUMNS, TILE_SUMS, TILE_DEPTH, MOST_PRODUCTS = 1024, 16, 256, 256, 32768
 BYTE_PACKED, CHANNEL_PACKED, BYTE_FILLED, GROUP_PACKED = 2, 10, 0.5, 60  # kernels of products, eight in a group
-PRODUCT_DEPTH = 512  # the longest sum that is made of vectors
 RUN = 30  # the taps of one row of a window
 POSITION_COMPARED, BYTE_COMPARED, ROW_COMPARED = 16, 0.65, 76  # bytes side by side: with a loop of their own
 BLOCK_BYTES, BLOCKS_COMPARED = 16, 44  # rows of one or two blocks of vectors
@@ -182,13 +183,25 @@ def _matmul(read: Reader) -> CallPrice:
     taken = left * rows * depth * read.item(3) + right * depth * columns * read.item(5)
     cycles: float = results * (VALUE_WRITTEN + depth * 2 * VALUE_READ)
     basis = f"{2 * VALUE_READ} per multiply-add"
-    if read.type(3) in (_S8, _U8) and read.type(5) in (_S8, _U8) and depth <= PRODUCT_DEPTH:
-        steps = read.value(11)
-        in_place = read.type(5) == _S8 and isinstance(steps, list) and steps[2:3] == [1] and depth % BLOCK_BYTES == 0
-        byte = PRODUCT_BYTE_IN_PLACE if in_place else PRODUCT_BYTE
-        cycles = results * (PRODUCT_RESULT + depth * PRODUCT_MAC) + batches * columns * depth * byte
+    if read.type(3) in (_S8, _U8) and read.type(5) in (_S8, _U8) and depth <= MOST_PRODUCTS:
+        made, byte = _product_of_bytes(read, rows, depth, columns)
+        cycles = batches * made
         basis = f"{PRODUCT_MAC} per multiply-add, {PRODUCT_RESULT} per result, {byte} per byte of b"
     return CallPrice(cycles, basis, taken, results * read.item(1))
+
+
+def _product_of_bytes(read: Reader, rows: int, depth: int, columns: int) -> tuple[float, float]:
+    """Cycles, and those of a byte of b."""
+    most = TILE_DEPTH if 2 * depth > TILE_BYTES else max(1, depth)
+    parts, padded = -(-depth // most), -(-depth // BLOCK_BYTES) * BLOCK_BYTES
+    tile = min(TILE_COLUMNS, TILE_BYTES // (-(-most // BLOCK_BYTES) * BLOCK_BYTES))
+    times = -(-rows // (TILE_SUMS // tile)) if parts > 1 else 1  # that a tile is filled
+    in_vectors = most % BLOCK_BYTES == 0
+    _, step_a, step_b, _ = read.ints(11, 4)
+    byte = PRODUCT_BYTE_IN_PLACE if read.type(5) == _S8 and step_b == 1 and in_vectors else PRODUCT_BYTE
+    row = 0 if read.type(3) == _S8 and step_a == 1 and in_vectors else ROW_BYTE
+    cycles = rows * columns * (parts * PRODUCT_RESULT + padded * PRODUCT_MAC) + times * columns * depth * byte
+    return cycles + rows * depth * -(-columns // tile) * row, byte
 
 
 def _pack_kernels(read: Reader) -> CallPrice:

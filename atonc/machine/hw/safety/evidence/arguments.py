@@ -362,18 +362,14 @@ ARGUMENTS = (
     Argument(
         "S11",
         "Kernels that the CPU has written",
-        "kernels of a CONVACC in RAM that the CPU wrote in the same inference: the second factor of a product of two "
+        "kernels of a CONVACC in RAM that the CPU wrote for the same inference: the second factor of a product of two "
         "activations. What stream engines wrote stays unseen",
         "An engine reads bytes, whoever wrote them. The CPU writes what it leaves to the NPU in every network with "
         "layers of both, and the cache is cleaned behind it in the same way. Weights that `--resident` keeps in RAM "
         "are written by the CPU too, before the first inference.",
         _seen_kernels,
         "a product whose result changes when its kernels are written long before, or come from flash",
-        (
-            "deep-1x1-kernels-npu-ram",
-            "deep-1x1-kernels-cpu-ram",
-            "deep-1x1-written-kernels",
-        ),
+        ("deep-1x1-given-kernels", "deep-1x1-given-kernels-cpu-ram"),
         lambda feature: feature == BY_CPU,
     ),
 )
