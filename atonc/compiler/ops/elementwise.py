@@ -65,15 +65,18 @@ def _of_differences(scale: float) -> tuple[Real, Real]:
 def softmax(call: OpCall) -> list[Real]:
     """Differences to the largest value are scaled: with one scale they depend on the difference of codes only."""
     x, axis, beta = call.arg(0), call.attrs.get("axis", -1), call.attrs.get("beta", 1.0)
-    values, scale = (x.centred, x.scales[0] * beta) if x.scales.size == 1 else (x.real, beta)
-    shifted = values - values.max(axis=axis, keepdims=True)
-    if values is x.centred and x.codes.dtype.itemsize == 1:
-        shifted, exponentials = (row[-shifted.astype(np.int16)] for row in _of_differences(float(scale)))
+    log = call.op.kind == "log_softmax"
+    if x.scales.size == 1 and x.codes.dtype.itemsize == 1:
+        codes = x.codes.astype(np.int16)  # attention has millions of them: none becomes a double before its exponential
+        below = codes.max(axis=axis, keepdims=True) - codes
+        scaled, of_differences = _of_differences(float(x.scales[0] * beta))
+        shifted, exponentials = scaled[below if log else 0], of_differences[below]
     else:
-        shifted = shifted * scale
+        values, scale = (x.centred, x.scales[0] * beta) if x.scales.size == 1 else (x.real, beta)
+        shifted = (values - values.max(axis=axis, keepdims=True)) * scale
         exponentials = portable.exp(shifted)
     total = np.expand_dims(portable.ordered_sum(exponentials, (axis,)), axis)
-    return [shifted - portable.log(total) if call.op.kind == "log_softmax" else exponentials / total]
+    return [shifted - portable.log(total) if log else exponentials / total]
 
 
 BINARY: dict[str, Callable[[Real, Real], Real]] = {
