@@ -144,7 +144,7 @@ def test_a_cut_in_a_tflite_file() -> None:
 
 
 @pytest.mark.parametrize(("kind", "words"), [
-    ("LSTM", "state"), ("UNIDIRECTIONAL_SEQUENCE_LSTM", "state"), ("Scan", "other graphs"),
+    ("LSTM", "state"), ("UNIDIRECTIONAL_SEQUENCE_LSTM", "state"),
     ("WHILE", "other graphs"), ("MatMulInteger", "run time"),
     ("CUSTOM 'TFLite_Detection_PostProcess'", "operator of the user"), ("NonMaxSuppression", "not supported"),
 ])  # fmt: skip

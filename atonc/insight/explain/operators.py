@@ -66,6 +66,7 @@ _ALIASES = {
     "batchnormalization": "batch_norm",
     "l2normalization": "l2_norm",
     **dict.fromkeys(("biasgelu", "fastgelu"), "gelu"),
+    "fusedmatmul": "matmul",
     "quickgelu": "silu",
     **dict.fromkeys(("layernormalization", "skiplayernormalization"), "layer_norm"),
     **{f"{name}normalization": "rms_norm" for name in ("rms", "simplifiedlayer", "skipsimplifiedlayer")},
@@ -83,10 +84,11 @@ _ALIASES = {
 _COMPOSED = {
     TABLE: ("Celu", "IsInf", "IsNaN", "Selu", "Shrink", "Softsign", "ThresholdedRelu"),
     CPU: (
-        "Attention", "CastLike", "CausalConvWithState", "GatherElements", "GlobalLpPool", "GroupNormalization",
-        "Hardmax", "InstanceNormalization", "LinearAttention", "LpNormalization", "LpPool",
-        "MeanVarianceNormalization", "Mod", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp",
-        "ReduceSumSquare", "RotaryEmbedding", "SwiGLU", "Trilu", "Xor", "com.microsoft.Attention",
+        "Attention", "CastLike", "CausalConvWithState", "CumSum", "Einsum", "GRU", "GatherElements", "GlobalLpPool",
+        "GroupNormalization", "Hardmax", "If", "InstanceNormalization", "LinearAttention", "Loop", "LpNormalization",
+        "LpPool", "MeanVarianceNormalization", "Mod", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp",
+        "ReduceSumSquare", "RotaryEmbedding", "Scan", "ScatterElements", "ScatterND", "SwiGLU", "Trilu",
+        "UNIDIRECTIONAL_SEQUENCE_LSTM", "Xor", "com.microsoft.Attention",
         "com.microsoft.MultiHeadAttention",
     ),
     FOLDED: ("Constant", "ConstantOfShape", "EyeLike", "Size", "DENSIFY"),
@@ -96,7 +98,7 @@ _COMPOSED_NOTES = {
     TABLE: "several operators; int8 in, int8 out they are one table",
     CPU: "several operators, of which each runs where it can",
     FOLDED: "a constant",
-    EDGE: "a variable is an input and an output of the program: copy one to the other between runs",
+    EDGE: "a variable is a state of the program, kept in RAM between inferences",
 }
 
 
