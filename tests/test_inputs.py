@@ -10,7 +10,10 @@ import pytest
 
 import atonc
 from atonc.compiler.compile.pipeline import Compiled
+from atonc.insight.runs import runs
+from atonc.insight.runs.run_options import RunOptions
 from atonc.machine.base.errors import InputError
+from tests.frontends.onnx_models import Net, model_of
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 DIGITS = EXAMPLES / "digits" / "digits.tflite"
@@ -91,3 +94,28 @@ def test_float_inputs_take_numbers() -> None:
     reals = np.linspace(0, 1, 64).reshape(SHAPE)
     codes = atonc.run(atonc.compile(DIGITS, verify=False), {"image": reals})
     assert np.array_equal(atonc.run(floats, {"image": reals})["probabilities"], codes["probabilities"])
+
+
+def test_an_index_outside_its_table_is_refused_where_data_comes_in(tmp_path: Path) -> None:
+    """The C code would take the last row, or the first."""
+    net, model, folder = Net(), tmp_path / "m.onnx", tmp_path / "network"
+    there = net.node("Reshape", ["n", net.const(np.array([3]))])[0]
+    y = net.node("Gather", [net.const(np.arange(10, dtype=np.float32).reshape(5, 2)), there])[0]
+    model.write_bytes(model_of(net, {"n": (7, (1, 3))}, [y]))
+    compiled = atonc.compile(model, allow_float=True)
+    compiled.save(folder)
+    good, file = np.array([[-5, 0, 4]]), tmp_path / "n.npz"
+    whole = compiled.stream()({"n": good})[y]
+    loaded = atonc.load(folder)
+    assert np.array_equal(loaded.stream()({"n": good})[loaded.outputs[0].name].ravel(), whole.ravel())
+    for wrong in (-6, 5):
+        indices = np.array([[0, wrong, 4]])
+        np.savez(file, n=indices)
+        for refuses in (
+            lambda n: compiled.stream()({"n": n}),
+            lambda n: atonc.load(folder).stream()({"n": n}),
+            lambda _: runs.run(RunOptions(folder, inputs=(file,))),
+            lambda _: atonc.validate(compiled, file),
+        ):
+            with pytest.raises(InputError, match=rf"{wrong} for input n, which picks from 5 rows"):
+                refuses(indices)

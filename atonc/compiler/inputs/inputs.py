@@ -40,9 +40,25 @@ def as_input(tensor: Tensor, value: Array, where: str = "") -> Array:
         raise
 
 
+_KEEPING = ("cast", "reshape", "transpose")  # every value of what they get
+
+
+def table_rows(graph: Graph) -> dict[str, int]:
+    """Of inputs that are indices of a table: how many rows it has. Our kernels keep all others inside."""
+    found: dict[str, int] = {}
+    for op in graph.ops:
+        if op.kind == "gather":
+            name, rows = op.inputs[1], graph.tensors[op.inputs[0]].shape[op.attrs["axis"]]
+            while (maker := graph.producers.get(name)) is not None and maker.kind in _KEEPING:
+                name = maker.inputs[0]
+            if name in graph.frame_inputs:
+                found[name] = min(rows, found.get(name, rows))
+    return found
+
+
 def compiled_inputs(compiled: Compiled, given: Mapping[str, Any]) -> dict[str, Array]:
     """For a program of ours, in the formats and the order that it was compiled for."""
-    graph, found = compiled.graph, {}
+    graph, found, rows = compiled.graph, {}, table_rows(compiled.source)
     if isinstance(
         given, Mapping
     ):  # files and Pillow images become codes by `pixel_codes`, or floats of the whole range
@@ -52,6 +68,7 @@ def compiled_inputs(compiled: Compiled, given: Mapping[str, Any]) -> dict[str, A
         tensor = graph.tensors[name]
         tensors.require_shape(name, value.shape, tensor.shape)
         found[name] = as_input(tensor, value).reshape(tensor.shape)
+        tensors.require_rows(name, found[name], rows)
     return found
 
 
@@ -140,7 +157,7 @@ def read_samples(source: Graph, files: Sequence[Path], limit: int | None) -> lis
     samples: list[Sample] = []
     for arrays, where in _files(files, source):
         named = _named(arrays, source.frame_inputs, "in", where)
-        samples += _each({name: _rows(source.tensors[name], value, where) for name, value in named.items()})
+        samples += _each({name: _rows(source, name, value, where) for name, value in named.items()})
     return [{**first_states(source), **sample} for sample in (samples[:limit] if limit else samples)]
 
 
@@ -157,7 +174,7 @@ def read_sequences(source: Graph, files: Sequence[Path], frames: int = 0) -> lis
             what = f"{count(len(rows), 'frame')} are no sequences of {long} each (--frames)"
             raise InputError(what, where=where, rule="sequences of a file have one length",
                              remedy="leave --frames out: then the file is one sequence")  # fmt: skip
-        typed = [{name: _rows(source.tensors[name], value, where)[0] for name, value in row.items()} for row in rows]
+        typed = [{name: _rows(source, name, value, where)[0] for name, value in row.items()} for row in rows]
         whole: list[Sample] = [{**first_states(source), **one} for one in typed]
         found += [whole[at : at + long] for at in range(0, len(whole), long)]
     return found
@@ -171,7 +188,7 @@ def read_real_samples(source: Graph, files: Sequence[Path], limit: int | None) -
         for name, value in _named(arrays, source.frame_inputs, "in", where).items():
             tensor = source.tensors[name]
             if value.dtype.kind != "f":
-                rows[name] = [real(tensor, codes) for codes in _rows(tensor, value, where)]
+                rows[name] = [real(tensor, codes) for codes in _rows(source, name, value, where)]
                 continue
             if value.size == 0 or value.size % tensor.elements or not np.isfinite(value).all():
                 what = f"shape {value.shape} does not hold finite inputs of shape {tensor.shape}"
@@ -252,7 +269,9 @@ def _each(rows: Mapping[str, Sequence[Array] | Array]) -> list[Sample]:
     return [{name: value[k] for name, value in rows.items()} for k in range(min(map(len, rows.values())))]
 
 
-def _rows(tensor: Tensor, value: Array, where: str) -> list[Array]:
+def _rows(source: Graph, name: str, value: Array, where: str) -> list[Array]:
+    tensor = source.tensors[name]
+    tensors.require_rows(name, value, table_rows(source), where)
     if tensor.elements == 0 or value.size == 0 or value.size % tensor.elements:
         raise InputError(f"shape {value.shape} does not hold inputs of shape {tensor.shape}", where=where)
     return [as_input(tensor, row, where) for row in value.reshape(-1, *tensor.shape)]

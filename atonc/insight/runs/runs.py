@@ -31,6 +31,7 @@ from atonc.machine.emu import tensors
 from atonc.machine.emu.batches import frames_of, joined, refuse_states
 from atonc.machine.emu.files.types import BufferInfo
 from atonc.machine.emu.network import EmulatedNetwork, NetworkStep
+from atonc.machine.emu.states import table_rows
 from atonc.machine.hw.stream import Stream
 
 Array = NDArray[Any]
@@ -159,7 +160,11 @@ def choose_inputs(net: EmulatedNetwork, options: RunOptions) -> dict[str, Array]
     """What the files hold, or natural-looking data from the seed."""
     edges = edges_of(net)
     if not options.frames or options.inputs:
-        return choose_from(edges, options.inputs, options.seed, [one.name for one in net.states])
+        found = choose_from(edges, options.inputs, options.seed, [one.name for one in net.states])
+        rows = table_rows(net.network) if options.inputs else {}
+        for name, value in found.items():
+            tensors.require_rows(name, value, rows, ", ".join(map(str, options.inputs)))
+        return found
     made_ones = [made(edges, options.seed + k) for k in range(options.frames)]
     return {name: np.stack([one[name] for one in made_ones]) for name in made_ones[0]}
 

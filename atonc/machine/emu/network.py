@@ -19,7 +19,7 @@ from atonc.machine.emu.files.initialisers import InitialBytes, load_initialisers
 from atonc.machine.emu.files.network_c import read_network
 from atonc.machine.emu.files.types import BufferInfo, CompiledNetwork, EpochBlock, FunctionCall, Resident
 from atonc.machine.emu.npu import Watch, run_epoch
-from atonc.machine.emu.states import StateView, named_states
+from atonc.machine.emu.states import StateView, named_states, table_rows
 from atonc.machine.hw import ll
 from atonc.machine.hw.decode import Replay, decode_epochs
 from atonc.machine.hw.ec import instructions
@@ -74,11 +74,12 @@ class EmulatedNetwork:
 
     def stream(self) -> Session:
         """A sequence on the emulated chip, frame by frame: states stay from one call to the next."""
-        names, shown = [info.name for info in self.inputs], self.states
+        names, shown, rows = [info.name for info in self.inputs], self.states, table_rows(self.network)
 
         def run(frame: Mapping[str, Any]) -> Outputs:
             given = by_name(names, frame, [one.name for one in shown])
             for index, name in enumerate(names):
+                tensors.require_rows(name, given[name], rows)
                 self.write_input(index, given[name])
             for _ in self.run():
                 pass

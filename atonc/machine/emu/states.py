@@ -17,7 +17,7 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.emu.files.types import CompiledNetwork, KeptState
 
-KEY = "states"
+KEY, ROWS = "states", "table_rows"
 _MOST_BYTES, _MOST_STATES, _MOST_NAME = 1 << 26, 1000, 4096
 _TYPES = ("int8", "uint8", "int16", "int32", "float32", "bool")
 
@@ -52,6 +52,16 @@ def named_states(network: CompiledNetwork) -> tuple[StateView, ...]:
         told.get((one.address, len(one.first))) or StateView(f"state {k}", one, shape=(len(one.first),))
         for k, one in enumerate(network.states, 1)
     )
+
+
+def table_rows(network: CompiledNetwork) -> dict[str, int]:
+    """Of inputs that are indices of a table, what the build has told: how many rows it has."""
+    try:
+        root = json.loads(read_file(network.directory / f"{network.stem}_program.json", _MOST_BYTES))
+        rows = [root.get(ROWS, {}).get(name) for name in root["inputs"]]
+        return {info.name: n for info, n in zip(network.inputs, rows, strict=True) if type(n) is int and n > 0}
+    except (InputError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}
 
 
 def _told(network: CompiledNetwork) -> dict[tuple[int, int], StateView]:

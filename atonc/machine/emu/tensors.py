@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 from typing import Any
 
@@ -78,6 +79,15 @@ def require_shape(name: str, given: tuple[int, ...], wanted: tuple[int, ...]) ->
             rule="the data has the shape that the network was compiled for",
             remedy="resize or transpose the data first; a run takes one sample",
         )
+
+
+def require_rows(name: str, given: Array, rows: Mapping[str, int], where: str = "") -> None:
+    """Indices of a table, where the input is one: the C code would take the last row, or the first."""
+    known = name in rows and given.size and given.dtype.kind in "iuf"
+    if known and not -rows[name] <= given.min() <= given.max() < rows[name]:
+        worst = given.max() if given.max() >= rows[name] else given.min()
+        raise InputError(f"{worst} for input {name}, which picks from {rows[name]} rows", where=where,
+                         rule=f"indices are {-rows[name]} to {rows[name] - 1}", remedy="give one of them")  # fmt: skip
 
 
 def as_elements(name: str, value: Array, dtype: np.dtype[Any], scale: float | None, offset: int) -> Array:
