@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from atonc.compiler.compile.pipeline import Compiled
-    from atonc.machine.emu.network import EmulatedNetwork
 
 
 def as_input(tensor: Tensor, value: Array, where: str = "") -> Array:
@@ -84,11 +83,6 @@ def pixels(graph: Graph, name: str, value: Any) -> Array:
         low, high = float_range(graph, name)
         return (low + found / np.float32(255) * (high - low)).astype(tensor.dtype)
     return pixel_codes(found, tensor.dtype)
-
-
-def network_inputs(network: EmulatedNetwork, given: Mapping[str, Any]) -> dict[str, Array]:
-    """Takes values for a network from a folder; it converts them itself."""
-    return by_name([info.name for info in network.inputs], given)
 
 
 # ------------------------------------------------------------------------------------- the model's values and ours
