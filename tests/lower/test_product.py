@@ -108,6 +108,15 @@ def test_a_row_becomes_the_kernels(a: Shape, b: Shape, turned: tuple[bool, bool]
     assert packed.inputs == ("a",)
 
 
+def test_compiled_again_is_the_same() -> None:
+    """Applications do so, with memories of their own; and kernels that are packed are not packed twice."""
+    graph = product((2, 24, 32), (2, 32, 24), (False, False), (3, -5, 7))
+    first = compile_canonical(graph, graph, BY_CPU, memories(BY_CPU))
+    again = compile_canonical(graph, first.graph, BY_CPU, memories(BY_CPU))
+    assert [op.kind for op in again.graph.ops] == ["pack_kernels", "matmul"]
+    assert len(again.program.steps) == len(first.program.steps)
+
+
 def test_a_row_of_deep_sums_stays_on_the_cpu_where_columns_lie_in_a_row() -> None:
     """There no unit sums so much at once and the CPU reads whole vectors; else packing beats gathering."""
     graph = product((1, 200), (300, 200), (False, True), (-128, 3, 0))

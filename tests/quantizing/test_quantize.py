@@ -119,7 +119,7 @@ def test_the_verb_writes_the_file_and_json(made: Any, capsys: pytest.CaptureFixt
         "ranges by output, nearest rounding", "ranges by output, a quarter cut at most, nearest rounding",
         "ranges by mse, nearest rounding", "ranges by minmax, nearest rounding",
         "ranges by percentile, nearest rounding",
-        "biases corrected", "learnt from all samples",
+        "biases corrected", "learnt from all samples, the judging ones too: no measure",
     }  # fmt: skip
 
 

@@ -97,10 +97,21 @@ def test_too_few_constant_and_unfinite_samples(tmp_path: Path) -> None:
     refused(path, "not finite")
 
 
+def test_an_input_that_stays_the_same_beside_one_that_varies_is_told(tmp_path: Path) -> None:
+    path, varied = tmp_path / "two.npz", np.random.default_rng(0).normal(size=(20, 3, 4))
+    np.savez(path, x=varied, mask=np.tile(np.triu(np.full((4, 4), -9.0), 1), (20, 1, 1)))
+    (note,) = read_samples(path, {"x": (1, 3, 4), "mask": (4, 4)}, QuantizeOptions()).notes
+    assert "'mask' are all the same" in note
+    np.savez(path, x=varied[:1].repeat(20, 0), mask=np.zeros((20, 4, 4)))
+    refused(path, "'x' are all the same", {"x": (1, 3, 4), "mask": (4, 4)})
+
+
 def test_samples_of_another_shape(tmp_path: Path) -> None:
     path = tmp_path / "bad.npz"
     np.savez(path, x=np.random.default_rng(0).normal(size=(20, 12, 12, 3)))
     assert "transpose" in refused(path, "do not fit the input")
+    np.savez(path, x=np.zeros((20, 3, 12)))
+    assert "transpose" not in refused(path, "3x12 do not fit", {"x": (2, 3, 12)})
     np.savez(path, x=np.random.default_rng(0).normal(size=(20, 3, 8, 8)))
     refused(path, "3x8x8 do not fit")
     np.savez(path, a=np.zeros((2, 2)), b=np.zeros((2, 2)))

@@ -293,6 +293,7 @@ def test_logits_are_judged_beside_the_probabilities(tmp_path: Path) -> None:
 def test_speed_is_not_bought_with_less_than_other_tools_reach() -> None:
     found = [
         QuantizedCandidate("free", 30.0, 3.0, 3),
+        QuantizedCandidate("worse in what reads as the same time", 29.7, 1.9999, 2),
         QuantizedCandidate("good enough", 29.9, 2.0, 2),
         QuantizedCandidate("fast", 29.6, 1.0, 1, sound=False),
         QuantizedCandidate("poor", 29.4, 0.9, 1),

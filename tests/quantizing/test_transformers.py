@@ -173,17 +173,26 @@ def test_a_choice_by_a_constant_is_a_mask() -> None:
         assert np.allclose(one[0], other[0], atol=1e-5)
 
 
-def test_attention_of_one_node_is_products() -> None:
+@pytest.mark.parametrize("turned", [{}, {"rotary_embedding_dim": WIDTH // 4}, {"interleaved": 1}])
+def test_attention_and_rotations_of_one_node_are_products(turned: dict[str, int]) -> None:
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, TOKENS, WIDTH])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     w = [numpy_helper.from_array(np.random.default_rng(k).normal(0, 0.4, (WIDTH, WIDTH)).astype(np.float32), f"w{k}")
          for k in range(3)]  # fmt: skip
+    angles = np.outer(np.arange(TOKENS), 0.5 ** np.arange(turned.get("rotary_embedding_dim", WIDTH // 2) // 2))
+    given = {
+        "cos": np.cos(angles)[None],
+        "sin": np.sin(angles)[None],
+        "mask": np.triu(np.full((TOKENS, TOKENS), -3), 1),
+    }
+    w += [numpy_helper.from_array(value.astype(np.float32), name) for name, value in given.items()]
     nodes = [helper.make_node("MatMul", ["x", f"w{k}"], [f"p{k}"]) for k in range(3)]
-    nodes.append(helper.make_node("Attention", ["p0", "p1", "p2"], ["y"], q_num_heads=2, kv_num_heads=2))
+    nodes.append(helper.make_node("RotaryEmbedding", ["p0", "cos", "sin"], ["r"], num_heads=2, **turned))
+    nodes.append(helper.make_node("Attention", ["r", "p1", "p2", "mask"], ["y"], q_num_heads=2, kv_num_heads=2))
     graph = helper.make_graph(nodes, "a", [x], [y], w)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
     found = tidy(model, "m")
-    assert not {"Attention", "Where", "Equal", "Cast"} & kinds(found).keys()
+    assert not {"Attention", "RotaryEmbedding", "Where", "Equal", "Cast"} & kinds(found).keys()
     assert make_plan(FloatGraph(found)).float_nodes == ()
     for one, other in zip(outputs(model, feeds()), outputs(found, feeds()), strict=True):
         assert np.allclose(one[0], other[0], atol=1e-5)

@@ -32,7 +32,7 @@ from atonc.compiler.search import silicon
 from atonc.compiler.search.build import Watch, no_watch
 from atonc.compiler.search.candidate import BOTH, MEMORY, Candidate, Scheduled, Setting
 from atonc.compiler.search.generators import FRONT, GENERATORS
-from atonc.compiler.search.known import known_graph
+from atonc.compiler.search.known import known_graph, known_runs
 from atonc.compiler.search.log import Attempt, Verdict
 from atonc.compiler.search.loop import Generator, search
 from atonc.compiler.search.saved import made_for, read_decisions
@@ -149,7 +149,6 @@ def compile_graph(source: Graph, options: Options | None = None, watch: Watch = 
     started = time.perf_counter()
     progress.stage("simplifying the graph")
     graph = order.run(source, options)
-    graph = graph if options.calibration else known_graph(graph)  # forms follow from typical inputs as well
     watch("passes", graph)
     return compile_canonical(source, graph, options, memories(options), started, watch)
 
@@ -200,7 +199,8 @@ def setting_of(
     graph = with_columns(graph, affinity.on_cpu)
     if packs_kernels(target.trust, options.schedule_without, options.schedule_with):
         graph = with_packed_kernels(graph, affinity.on_cpu)
-    calibrate = cache(partial(typical_runs, graph, memory, given))
+    graph = graph if given else known_graph(graph)  # forms follow from typical inputs as well
+    calibrate = cache(partial(_typical, graph, memory, given))
     return Setting(graph, memory, target, options, affinity, calibrate, options.prefer)
 
 
@@ -291,13 +291,14 @@ def verified(found: Compiled, options: Options) -> Compiled:
     return replace(found, report=report)
 
 
-def typical_runs(
-    graph: Graph, memory: BoardMemory | None = None, given: Sequence[Mapping[str, Array]] = ()
-) -> list[Mapping[str, Array]]:
+def _typical(graph: Graph, memory: BoardMemory, given: Sequence[Mapping[str, Array]]) -> list[Mapping[str, Array]]:
+    _require_room(graph, memory)
+    return typical_runs(graph, given) if given else known_runs(graph, partial(typical_runs, graph))
+
+
+def typical_runs(graph: Graph, given: Sequence[Mapping[str, Array]] = ()) -> list[Mapping[str, Array]]:
     """Exact values of all tensors for two natural-looking inputs, for noise, for one at the ends of its range, and for
     those that the user gave, each worked out when somebody asks."""
-    if memory is not None:
-        _require_room(graph, memory)
     inputs = [make_inputs(graph, seed) for seed in CALIBRATION_SEEDS]
     others = make_noise(inputs[0], CALIBRATION_SEEDS[0]), make_extremes(graph, CALIBRATION_SEEDS[0])
     return [RunOnDemand(graph, values) for values in (*inputs, *others, *given)]

@@ -224,6 +224,8 @@ def rotary_embedding(node: Node) -> Tensor:
             raise ModelError(f"{count} heads in shape {x.shape}", where=node.name)
         x = node.step("reshape", x, shape=(*x.shape[:2], count, x.shape[2] // count))
     turned = node.integer("rotary_embedding_dim", 0) or x.shape[3]
+    if turned % 2 or not 0 < turned <= x.shape[3]:
+        raise ModelError(f"a rotation of {turned} of {x.shape[3]} values a head", where=node.name)
     tokens = x.shape[1 if flat else 2]
     shape = (x.shape[0], tokens, 1, turned // 2) if flat else (x.shape[0], 1, tokens, turned // 2)
     cos, sin = (node.reshaped(_of_positions(node, 1 + k), shape) for k in (0, 1))

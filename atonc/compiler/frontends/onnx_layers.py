@@ -489,7 +489,13 @@ def _letters(node: Node) -> tuple[list[str], str]:
         if arrow
         else "".join([*rest, *sorted(letter for letter in set(counts) - set(rest) if counts.count(letter) == 1)])
     )
-    if any(len(set(name)) != len(name) or len(name) != len(node.input(k).shape) for k, name in enumerate(names)):
+    shapes = [node.input(k).shape for k in range(len(names))]
+    known = set(counts) >= set(target) and all(letter.isalpha() for letter in counts)
+    if not known or len(set(target)) != len(target) or [len(name) for name in names] != [len(x) for x in shapes]:
+        what = f"Einsum {node.text('equation', '')[:80]!r} of shapes {', '.join(map(str, shapes))}"
+        rule = "one letter for each axis of an input; the result names letters of inputs, each once"
+        raise ModelError(what, where=node.name, rule=rule)
+    if any(len(set(name)) != len(name) for name in names):
         raise UnsupportedError(f"Einsum {inputs!r}, which takes a diagonal", where=node.name)
     return names, target
 

@@ -286,10 +286,11 @@ def _input_shape(value: Any, fixed_shapes: Mapping[str, Any]) -> tuple[int, ...]
     dims = []
     for index, dim in enumerate(value.type.tensor_type.shape.dim):
         number = f"{value.name}:{index}"
-        size = int(dim.dim_value) or size_given(fixed_shapes, dim.dim_param, number)
+        size = max(0, int(dim.dim_value)) or size_given(fixed_shapes, dim.dim_param, number)
         if size <= 0 and index:
+            stated = dim.dim_value if dim.HasField("dim_value") else f"not fixed ({dim.dim_param[:40] or 'unnamed'!r})"
             raise ModelError(
-                f"dimension {index} of input {value.name!r} is not fixed ({dim.dim_param[:40] or 'unnamed'!r})",
+                f"dimension {index} of input {value.name!r} is {stated}",
                 rule="all shapes are known when the model is compiled",
                 remedy=f"give the size that it was trained with: {FIX} {dim.dim_param[:40] or number}=SIZE",
             )

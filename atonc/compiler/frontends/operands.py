@@ -125,7 +125,9 @@ def _gather(op: Op, inputs: Inputs, outputs: Sequence[Tensor]) -> bool:
     indices, size = inputs[1], _shape(inputs)[op.attrs["axis"]]
     if indices is None or indices.dtype not in ("int32", "int64", "uint8", "int8", "int16", "bool"):
         return False
-    return indices.data is None or bool(((indices.data >= -size) & (indices.data < size)).all())
+    if indices.data is None:
+        return size > 0
+    return bool(((indices.data >= -size) & (indices.data < size)).all())
 
 
 def _of_shapes(fits: Callable[[Op, Shape, Shape], bool]) -> Check:

@@ -26,6 +26,7 @@ from atonc.insight.quantizing.graph import CELLS, WEIGHTED, FloatGraph, attribut
 from atonc.insight.quantizing.transformers import (
     attention_as_products,
     dense_layers,
+    drop_empty,
     finite_masks,
     settle_choices,
     spelled_norms,
@@ -322,6 +323,7 @@ def tidy(model: Any, name: str) -> Any:
             model = version_converter.convert_version(model, OPSET)
         found = _optimised(_optimised(model) if expanded else model)  # in what was expanded one fold leads to another
         settle_choices(found.graph)
+        drop_empty(found.graph)
         fold_norms(found.graph)
         split_sums(found.graph)
         drop_zeros(found.graph)
@@ -332,9 +334,9 @@ def tidy(model: Any, name: str) -> Any:
         raise
     except Exception as error:  # both packages raise whatever their C++ side says
         raise ModelError(
-            f"onnxruntime cannot load it: {str(error)[:300]}",
+            f"onnx or onnxruntime cannot prepare it: {str(error)[:300]}",
             where=name,
-            remedy="check the model with onnx.checker.check_model, and export it with opset 11 or later",
+            remedy="check the model with onnx.checker.check_model; if that finds nothing, report the model",
         ) from None
     foreign = sorted({node.domain for node in found.graph.node if node.domain not in ("", "ai.onnx")})
     if foreign:

@@ -340,7 +340,8 @@ class QuantizationWork(Workbench):
         found = candidate_of(old.name, self.judge.signal(model), self.priced(model))
         fast = old.milliseconds is None or found.time_ms / old.milliseconds <= SLOWER
         better = found.snr_db >= old.snr_db and fast
-        self.steps.append(QuantizationStep("learnt from all samples", found.snr_db, None, better))
+        name = "learnt from all samples, the judging ones too: no measure"
+        self.steps.append(QuantizationStep(name, found.snr_db, None, better))
         if not better:
             return old, tried.model, tried.layers
         return replace(found, snr_db=old.snr_db, chosen=old.chosen), model, layers

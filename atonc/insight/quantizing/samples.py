@@ -169,13 +169,14 @@ def _by_input(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]
         stacked = _stacked(arrays[key], shape)
         if stacked is None:
             seen = arrays[key].shape[1:] or arrays[key].shape
+            spare = shape[1:] if shape[:1] == (1,) else shape  # a batch of 1 may be left out
             raise InputError(
                 f"{'samples of shape ' + 'x'.join(map(str, seen)) if seen else 'single numbers'} do not fit the "
                 f"input {name[:80]!r}: {'x'.join(map(str, shape))}",
                 where=str(path),
                 rule="samples come first: N samples of the input's own shape",
                 remedy="the sizes are the same in another order: transpose the samples (channels first or last)"
-                if sorted(arrays[key].shape[1:]) in (sorted(shape), sorted(shape[1:]))
+                if sorted(arrays[key].shape[1:]) in (sorted(shape), sorted(spare))
                 else "make the samples as the model takes them",
             )
         found[name] = stacked
@@ -200,7 +201,7 @@ def check_samples(feeds: Sequence[Feed], where: str) -> list[str]:
             rule=f"ranges of activations need at least {LEAST_SAMPLES} samples, 100 are usual",
             remedy="give more, as different as what the network will see",
         )
-    notes = []
+    notes, still = list[str](), list[str]()
     for name in feeds[0]:
         values = np.stack([feed[name].reshape(-1) for feed in feeds])
         if not np.isfinite(values).all():
@@ -209,16 +210,16 @@ def check_samples(feeds: Sequence[Feed], where: str) -> list[str]:
                 rule="not a number, infinite, or beyond what float32 holds", remedy="leave those samples out",
             )  # fmt: skip
         if np.ptp(values) == 0 or np.ptp(values, axis=0).max() == 0:
-            what = "constant" if np.ptp(values) == 0 else "all the same"
-            raise InputError(
-                f"the samples of {name!r} are {what}", where=where, rule="ranges are learnt from what changes",
-                remedy="give real, different samples",
-            )  # fmt: skip
+            still.append(f"the samples of {name!r} are {'constant' if np.ptp(values) == 0 else 'all the same'}")
+            continue
         flat = int((np.ptp(values, axis=1) == 0).sum()) if values.shape[1] > 1 else 0
         if flat:
             notes.append(f"{flat} of {len(feeds)} samples of {name!r} are constant")
         notes += odd_sizes(name, np.abs(values).max(axis=1))
-    return notes
+    if len(still) == len(feeds[0]):
+        raise InputError(still[0], where=where, rule="ranges are learnt from what changes",
+                         remedy="give real, different samples")  # fmt: skip
+    return notes + [f"{text}: what it holds is all that it has codes for" for text in still]
 
 
 def odd_sizes(name: str, tops: Array) -> list[str]:

@@ -176,12 +176,18 @@ def dense_layers(graph: Any) -> None:
 
 
 def attention_as_products(model: Any) -> tuple[Any, bool]:
-    """Attention as one node has no scales inside; its parts have. Whether there was any."""
-    from onnx import inliner
+    """Attention and rotations as one node have no scales inside; their parts have. Whether there was any."""
+    from onnx import helper, inliner
 
-    if not any(node.op_type == "Attention" and node.domain in ("", "ai.onnx") for node in model.graph.node):
+    whole = ("Attention", "RotaryEmbedding")
+    if not any(node.op_type in whole and node.domain in ("", "ai.onnx") for node in model.graph.node):
         return model, False
-    return inliner.inline_selected_functions(model, [("", "Attention")], inline_schema_functions=True), True
+    said = {value.name for value in (*model.graph.value_info, *model.graph.input)}
+    for one in model.graph.initializer:  # a mask, say: the inliner wants its type in so many words
+        if one.name not in said:
+            model.graph.value_info.append(helper.make_tensor_value_info(one.name, one.data_type, one.dims))
+    wanted = [("", kind) for kind in whole]
+    return inliner.inline_selected_functions(model, wanted, inline_schema_functions=True), True
 
 
 def settle_choices(graph: Any) -> None:
@@ -194,6 +200,22 @@ def settle_choices(graph: Any) -> None:
         if said.all() or not said.any():
             kept = node.input[1 if said.all() else 2]
             node.CopyFrom(helper.make_node("Identity", [kept], list(node.output), node.name))
+
+
+def drop_empty(graph: Any) -> None:
+    """Pieces without elements, such as the part of a head that no rotation turns: dropped. In place."""
+    from onnx import helper
+
+    empty = {value.name for value in graph.value_info if any(dim.HasField("dim_value") and dim.dim_value == 0
+                                                             for dim in value.type.tensor_type.shape.dim)}  # fmt: skip
+    for kind in ("Concat", "Split"):
+        read = {name for node in graph.node if node.op_type != "Concat" for name in node.input}
+        for node in [node for node in graph.node if node.op_type == kind]:
+            ends = node.input if kind == "Concat" else node.output
+            live = [name for name in ends if name not in empty or name in read]
+            if len(live) == 1 < len(ends):
+                source, made = (live, node.output) if kind == "Concat" else (node.input[:1], live)
+                node.CopyFrom(helper.make_node("Identity", source, made, node.name))
 
 
 def finite_masks(graph: Any) -> None:

@@ -24,6 +24,7 @@ from atonc.machine.base.words import count, shell
 
 MOST_NAMES = 4  # of tensors in a line
 CHOSEN = " (chosen)"
+UNSURE = " (may be chance)"  # on these samples; so it is not chosen unless speed alone counts
 GAIN = "{0[0]:+.2f} to {0[1]:+.2f}"
 
 STEPS = (
@@ -34,7 +35,9 @@ STEPS = (
 FRONT = (
     doc.Column[QuantizedCandidate]("signal to noise", lambda way: way.snr_db, "{:.2f} dB", width=10),
     doc.Column[QuantizedCandidate]("predicted", lambda way: time_text(way), width=10),
-    doc.Column[QuantizedCandidate]("way", lambda way: f"{way.name}{CHOSEN * way.chosen}", left=True),
+    doc.Column[QuantizedCandidate](
+        "way", lambda way: f"{way.name}{UNSURE * (not way.sound)}{CHOSEN * way.chosen}", left=True
+    ),
 )
 OUTPUTS = (
     doc.Column[tuple[str, float]]("signal to noise", lambda row: row[1], "{:.2f} dB", width=10),

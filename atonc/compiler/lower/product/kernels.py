@@ -52,7 +52,8 @@ def with_packed_kernels(graph: Graph, on_cpu: Collection[str]) -> Graph:
     """With such an operator where the NPU can multiply; `on_cpu`: operators that the user wants there."""
     tensors, ops = dict(graph.tensors), list[Op]()
     for op in graph.ops:
-        packing = None if op.kind != "matmul" or op.name in on_cpu else _packing(op, graph)
+        new = op.kind == "matmul" and len(op.inputs) == 2 and op.name not in on_cpu  # an application compiles it again
+        packing = _packing(op, graph) if new else None
         if packing is not None:
             shape = infer_shape(packing.kind, packing.attrs, [graph.tensors[op.inputs[1]].shape])
             assert shape is not None
