@@ -35,14 +35,21 @@ def test_validate_finds_the_model_of_a_folder(built: Path, capsys: pytest.Captur
     assert f"atonc generate {built.parent / 'digits.tflite'} --prefer memory --on cpu CONV_2D_0" in again
 
 
+def test_run_names_epochs_as_the_build_does(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(built), "--json"]) == 0
+    shown = [epoch["origin"] for epoch in json.loads(capsys.readouterr().out)["epochs"]]
+    steps = json.loads((built / "network_program.json").read_text())["steps"]
+    assert shown == [step["title"] for step in steps] and any("CONV_2D" in title for title in shown)
+
+
 def test_validate_says_what_to_pass_where_the_model_changed(
     built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(built, tmp_path / "out")
     assert main(["validate", str(tmp_path / "out")]) == 2
     said = unwrapped(capsys.readouterr().err)
-    assert "digits.tflite is not beside it" in said
-    assert "atonc validate PATH/digits.tflite --prefer memory --on cpu CONV_2D_0" in said
+    assert f"that file is in none of {tmp_path / 'out'}, {tmp_path}, ." in said
+    assert "or name it as MODEL: atonc validate MODEL --prefer memory --on cpu CONV_2D_0" in said
     (tmp_path / "digits.tflite").write_bytes(b"another")
     assert main(["validate", str(tmp_path / "out")]) == 2
     assert "has changed since" in unwrapped(capsys.readouterr().err)

@@ -180,6 +180,26 @@ def test_what_our_own_kernels_do_not_let_pass_others_decide(
     assert (b"<skipped" in junit("validate", Path("m"), document.checks or ())) == (code == CANNOT_JUDGE)
 
 
+@pytest.mark.parametrize("numbers", [0, 1])
+def test_where_no_value_is_a_number_nothing_is_judged(numbers: int) -> None:
+    exact = np.full((2, 4), np.nan)
+    exact[0, :numbers] = 1.0
+    graph = Graph({"y": Tensor("y", (1, 4), "float32")}, (), ("y",), ("y",))
+    output = judging.output_result(graph, "y", exact, {EXACT: exact, ROUNDED_ONCE: exact})
+    found = Validation(2, EXACT, (), (output,))
+    assert validate_text.verdict_of(found) == ("passed" if numbers else judging.UNJUDGED)
+    assert [*judging.unjudged(found)] == ([] if numbers else [judging.nothing_compared("y")])
+
+
+def test_generate_and_validate_say_so_with_the_same_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net, model = Net(), tmp_path / "m.onnx"
+    y = net.node("Mul", ["x", net.const(np.array([np.inf, -np.inf], np.float32))])[0]
+    model.write_bytes(net.model({"x": (1, 2)}, [y]))
+    assert main(["validate", str(model), "--allow-float"]) == CANNOT_JUDGE
+    assert main(["analyze", str(model), "--allow-float"]) == 0
+    assert " ".join(capsys.readouterr().out.split()).count(judging.nothing_compared(y)) == 2
+
+
 def test_a_layer_that_is_wrong_fails_whatever_is_installed() -> None:
     wrong = LayerCheck("t", "conv", "CONV_2D_3", 4, False, 1, 9.0, 0.1, 1.0)
     found = Validation(10, EXACT, (), (far(lacks="ai_edge_litert"),), layers=(wrong,))

@@ -8,7 +8,7 @@ import pytest
 from atonc.compiler.compile.pipeline import Compiled, compile_graph
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.request.options import Options
-from atonc.machine.base.errors import AtoncError
+from atonc.machine.base.errors import AtoncError, ModelError
 from tests.frontends.onnx_models import Net
 
 NUMERICS = ("best", "2.x")
@@ -71,3 +71,21 @@ def test_a_border_beyond_all_codes_is_the_least_code(value: float, no_npu: bool)
     y = net.qdq(net.node("Pad", [net.qdq("x", 0.05), *pads])[0], 0.05)
     result = compile_graph(read_onnx(net.model({"x": (1, 4, 6, 6)}, [y])), Options(no_npu=no_npu))
     assert result.report is not None and result.report.worst_layer == 0
+
+
+TABLE = np.ones((4, 2), np.float32)
+NOT_SAID: dict[str, tuple[str, list[object], dict[str, float]]] = {
+    "a gain": ("LayerNormalization", ["x", np.full(4, NAN, np.float32)], {}),
+    "a softcap": ("Attention", ["x", "x", "x"], {"softcap": -3.0}),
+    "a scale": ("Attention", ["x", "x", "x"], {"scale": NAN}),
+    "a position": ("RotaryEmbedding", ["x", TABLE, TABLE, np.array([[0, 1, 4]])], {}),
+}
+
+
+@pytest.mark.parametrize("what", NOT_SAID)
+def test_parameters_of_transformers(what: str) -> None:
+    net, (kind, inputs, attrs) = Net(), NOT_SAID[what]
+    y = net.node(kind, [one if isinstance(one, str) else net.const(one) for one in inputs], **attrs)  # type: ignore[arg-type]
+    with pytest.raises(ModelError) as caught:
+        read_onnx(net.model({"x": (1, 2, 3, 4)}, y))
+    assert caught.value.where

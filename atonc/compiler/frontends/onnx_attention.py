@@ -16,6 +16,7 @@ import numpy as np
 from atonc.compiler.frontends.onnx_builder import Node, translates
 from atonc.compiler.frontends.onnx_elements import choose, number, reduced
 from atonc.compiler.frontends.onnx_layers import biased, dense, product
+from atonc.compiler.frontends.onnx_moves import require_inside
 from atonc.compiler.ir import Tensor
 from atonc.machine.base.errors import ModelError, UnsupportedError
 from atonc.machine.base.frozen import dataclass
@@ -73,6 +74,9 @@ def attended(node: Node, qkv: tuple[Tensor, Tensor, Tensor], mask: Mask, tells: 
         q.shape[1] // k.shape[1] * q.shape[2],
     )  # heads that share keys
     scale, cap, mode = node.number("scale", 0.0), node.number("softcap", 0.0), node.integer("qk_matmul_output_mode", 0)
+    if not (cap >= 0 and math.isfinite(scale)):
+        raise ModelError(f"an attention with scale {scale:g} and softcap {cap:g}", where=node.name,
+                         rule="the scale is finite, and softcap bounds the scores or is 0")  # fmt: skip
     scaled = node.step("mul", q, number(node, scale or 1.0 / math.sqrt(q.shape[3]), q))
     made = product(node, node.reshaped(scaled, (*several, q.shape[3])), k, transposed=True)
     stages = [node.reshaped(made, shape)]
@@ -249,7 +253,10 @@ def rotary_embedding(node: Node) -> Tensor:
 
 def _of_positions(node: Node, index: int) -> Tensor:
     table = node.input(index)
-    return node.step("gather", table, node.input(3), axis=0) if node.has(3) else table
+    if not node.has(3):
+        return table
+    require_inside(node, node.input(3), table.shape[:1])
+    return node.step("gather", table, node.input(3), axis=0)
 
 
 # --- with a state ----------------------------------------------------------------------------------------------------

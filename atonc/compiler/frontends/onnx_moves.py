@@ -212,7 +212,7 @@ def _bound(value: int) -> int | None:
 def gather(node: Node) -> Tensor:
     x = node.stored(0)
     axis = node.axis(node.integer("axis", 0), len(x.shape))
-    _require_inside(node, node.input(1), (x.shape[axis],))
+    require_inside(node, node.input(1), (x.shape[axis],))
     return node.step("gather", x, node.input(1), axis=axis)
 
 
@@ -233,7 +233,7 @@ def scatter(node: Node) -> Tensor:
     indices = node.constant(1, "indices")
     if not indices.ndim or (node.kind == "ScatterND" and indices.shape[-1] > len(x.shape)):
         raise ModelError(f"{node.kind} with indices {indices.shape} for shape {x.shape}", where=node.name)
-    _require_inside(node, node.input(1), x.shape[: indices.shape[-1]] if node.kind == "ScatterND" else (
+    require_inside(node, node.input(1), x.shape[: indices.shape[-1]] if node.kind == "ScatterND" else (
         x.shape[node.axis(node.integer("axis", 0), len(x.shape))],))  # fmt: skip
     limits.count(x.elements + new.elements, MAX_FOLDED_ELEMENTS, "values of a ScatterND")
     places = _scattered(node, x, new, indices.astype(np.int64))
@@ -284,7 +284,7 @@ def _scattered(node: Node, x: Tensor, new: Tensor, indices: Array) -> Array:
     return found
 
 
-def _require_inside(node: Node, indices: Tensor, sizes: tuple[int, ...]) -> None:
+def require_inside(node: Node, indices: Tensor, sizes: tuple[int, ...]) -> None:
     """Indices that are known; `sizes` of one axis, or of as many as the last axis of the indices picks from."""
     if indices.data is None or np.all((indices.data >= -np.array(sizes)) & (indices.data < np.array(sizes))):
         return
@@ -299,7 +299,7 @@ def gather_elements(node: Node) -> Tensor:
     axis = node.axis(node.integer("axis", 0), len(x.shape))
     if len(indices.shape) != len(x.shape):
         raise ModelError(f"indices {indices.shape} for shape {x.shape}", where=node.name)
-    _require_inside(node, indices, (x.shape[axis],))
+    require_inside(node, indices, (x.shape[axis],))
     steps = [int(np.prod(x.shape[k + 1 :], dtype=np.int64)) for k in range(len(x.shape))]
     places = sum(
         np.arange(n).reshape(tuple(-1 if j == k else 1 for j in range(len(x.shape)))) * steps[k]
@@ -328,7 +328,7 @@ def gather_nd(node: Node) -> Tensor:
         indices = _with_batches(node, x, indices, batches)
     if not 1 <= indices.shape[-1] <= len(x.shape):
         raise ModelError(f"indices {indices.shape} for shape {x.shape}", where=node.name)
-    _require_inside(node, indices, x.shape[: indices.shape[-1]])
+    require_inside(node, indices, x.shape[: indices.shape[-1]])
     shape = (*indices.shape[:-1], *x.shape[indices.shape[-1] :])
     return node.step("gather_nd", x, indices, shape=shape)
 

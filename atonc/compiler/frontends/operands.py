@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from itertools import starmap
 from math import prod
 
+import numpy as np
+
 from atonc.compiler.ir import Graph, Op, Tensor
 from atonc.compiler.ops.elementwise import BINARY
 from atonc.compiler.ops.shapes import broadcast
@@ -56,6 +58,9 @@ def require_operands(op: Op) -> None:
 
 
 def _check_activation(op: Op, tensor: Tensor | None) -> None:
+    if tensor is not None and tensor.data is not None and tensor.data.dtype.kind == "f" and np.isnan(tensor.data).any():
+        raise ModelError(f"a value of the constant {tensor.name!r} is not a number", where=op.name,
+                         rule="what is computed from it would be none either", remedy="export it again")  # fmt: skip
     if tensor is None or tensor.is_constant:
         return
     if tensor.elements == 0:

@@ -285,6 +285,7 @@ class OutputCheck:
     within1_percent: float
     max_error: float  # in real values
     span: float  # of the exact values, largest minus smallest, in real values
+    blank: bool  # no exact value is a finite number: nothing was compared
     is_float: bool = False
 
     @property
@@ -436,7 +437,8 @@ def _check(graph: Graph, name: str, pairs: list[tuple[Array, Array]]) -> OutputC
     """One array of differences at a time: outputs may be images."""
     tensor, largest, equal, close, count = graph.tensors[name], 0.0, 0, 0, 0
     together = [np.concatenate([np.ravel(pair[side]) for pair in pairs]) for side in (0, 1)]
-    finite = together[1][np.isfinite(together[1])]
+    numbers = np.isfinite(together[1])
+    finite = together[1][numbers]
     unit = code_size(graph, tensor, finite)
     for got, expected in pairs:
         difference = apart(np.ravel(got), np.ravel(expected)) / unit
@@ -448,4 +450,5 @@ def _check(graph: Graph, name: str, pairs: list[tuple[Array, Array]]) -> OutputC
     of, real = max(1, count), unit if tensor.is_float else tensor.scale if tensor.quant is not None else 1.0
     span = (float(finite.max()) - float(finite.min())) * (1.0 if tensor.is_float else real) if finite.size else 0.0
     shares = 100.0 * (equal / of), 100.0 * (close / of)
-    return OutputCheck(name, cosine(*together), largest, *shares, largest * real, span, tensor.is_float)
+    alike = cosine(*(values[numbers] for values in together))
+    return OutputCheck(name, alike, largest, *shares, largest * real, span, count > finite.size == 0, tensor.is_float)

@@ -105,9 +105,10 @@ def _of_folder(options: argparse.Namespace, folder: Path) -> tuple[Path, Options
     files = [place / found.model for place in places if (place / found.model).is_file()]
     same = [file for file in files if file_hash(file) == found.reproduce[MODEL_HASH]]
     if not same:
-        what = f"{files[0]} has changed since" if files else f"{found.model} is not beside it, nor here"
+        lacking = f"that file is in none of {', '.join(map(str, places))}"
+        what = f"{files[0]} has changed since" if files else lacking
         words = found.reproduce.get("command", "").partition(" generate ")[2].partition(" ")[2]
-        remedy = f"atonc validate PATH/{found.model} {words}".strip()
+        remedy = f"put {found.model} there, or name it as MODEL: atonc validate MODEL {words}".strip()
         raise InputError(f"was built from {found.model}, and {what}", where=str(folder), remedy=remedy)
     changed = "" if found.reproduce.get("atonc") == __version__ else ", by another version of atonc"
     note(f"validating {folder} against {same[0]}, with the options that it was built with{changed}", options)

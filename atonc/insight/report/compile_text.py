@@ -32,7 +32,7 @@ from atonc.insight.report import document as doc
 from atonc.insight.report import parts
 from atonc.insight.report.parts import EpochRow, epoch_chapter
 from atonc.insight.report.run_text import cost_lines, violation_data
-from atonc.insight.validating.judging import MIN_COSINE, is_close
+from atonc.insight.validating.judging import MIN_COSINE, is_close, nothing_compared
 from atonc.machine.base.about import __version__
 from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import sentence
@@ -458,7 +458,7 @@ def _verify_data(report: VerifyReport | None) -> dict[str, Any] | None:
         return None
     return {
         "exact": all(o.exact_percent == 100.0 for o in report.outputs),
-        "close": all(is_close(o.cosine, o.within1_percent) for o in report.outputs),
+        "close": all(is_close(o.cosine, o.within1_percent) and not o.blank for o in report.outputs),
         **doc.fields_of(report, "samples", "layers", "tensors", "worst_layer", "as_vendor", "sums"),
         "rooms": [{"node": c.node, "times": c.room} for c in report.checks if c.room < inf],
         "outputs": [doc.fields_of(one, *VERIFIED_FIELDS) for one in report.outputs],
@@ -565,6 +565,8 @@ def _verified(view: CompileView) -> doc.SummaryRow:
     inputs = f"{count(report.layers, 'layer')} emulated on {count(report.samples, 'input')}"
     said = f"{inputs}, {report.worst_text}"
     said += f", {count(len(poor), 'tensor')} above the default limit {MOST_CODES:g}" if poor else ""
+    if blank := [output.name for output in report.outputs if output.blank]:
+        return doc.SummaryRow("verified", f"{said}; {nothing_compared(blank[0])}", doc.Mark.DOUBT)
     said += f"; output cosine {cosine:.6f}"
     if all(is_close(output.cosine, output.within1_percent) for output in report.outputs):
         return doc.SummaryRow("verified", said, doc.Mark.DOUBT if poor else doc.Mark.GOOD)

@@ -286,7 +286,7 @@ def _advice(network: NetworkView, known: Known) -> list[doc.SummaryRow]:
     best = known.tried[0] if known.tried else None
     plain = next((one for one in known.tried or () if not one.marks and one.gained_ms > 0), best)
     if known.of_folder:
-        return [doc.next_row(f"atonc explain with the model file ({elided(network.model, doc.NAME)}) tries what helps")]
+        return [doc.next_row(f"tries what helps (MODEL: {elided(network.model, doc.NAME)})", "atonc explain MODEL")]
     rows = [("next", best), *([("or", plain)] if plain is not best else [])]
     return [doc.SummaryRow(label, one.brings, doc.Mark.REMEDY, one.command) for label, one in rows if one]
 

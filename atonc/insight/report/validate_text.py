@@ -19,9 +19,11 @@ from atonc.insight.validating.judging import (
     OutputResult,
     checks,
     complaints,
+    decisive,
     install,
     is_close,
     judge,
+    nothing_compared,
     ratio,
     unjudged,
 )
@@ -172,6 +174,8 @@ def _summary(found: Validation, min_cosine: float, again: Callable[..., str]) ->
     failed = list(complaints(found, min_cosine))
     if failed:
         yield doc.SummaryRow("failed", f"{count(len(failed), 'complaint')}, see below", doc.Mark.ALARM)
+    elif blank := [output.name for output in found.outputs if decisive(output, min_cosine).blank]:
+        yield doc.SummaryRow("verdict", nothing_compared(blank[0]), doc.Mark.DOUBT)
     elif any(unjudged(found, min_cosine)):
         how = next(install(output) for output in found.outputs if output.lacks)
         yield doc.SummaryRow("verdict", f"{UNJUDGED} without the model's own kernels: {how}", doc.Mark.DOUBT)
@@ -179,8 +183,8 @@ def _summary(found: Validation, min_cosine: float, again: Callable[..., str]) ->
         outputs = count(len(found.outputs), "output")
         what = f"{outputs} and every layer within their limits" if found.layers else f"{outputs}; layers not checked"
         yield doc.SummaryRow("passed", what, doc.Mark.GOOD)
-    if found.outputs:
-        worst = min(found.outputs, key=lambda output: output.metrics.cos)
+    if compared := [output for output in found.outputs if not output.blank]:
+        worst = min(compared, key=lambda output: output.metrics.cos)
         text = f"output {elided(worst.name, doc.NAME)}, cosine {worst.metrics.cos:.6f}"
         yield doc.SummaryRow("worst", text)
     # layers of the program, operators of the model; one that has several outputs counts for each

@@ -53,6 +53,7 @@ class OutputResult:
     squares: tuple[float, ...] = ()
     against: str = ""  # the yardstick
     skipped: int = 0  # values that the yardstick has as no number: NaN or infinite
+    blank: bool = False  # all of them
     judged: OutputResult | None = None  # the program against what every installation has; None: this is it
     read: OutputResult | None = None  # exact arithmetic of the model as we read it, against kernels of others
     lacks: str = ""  # the package whose kernels would decide where ours do not
@@ -69,7 +70,8 @@ def output_result(graph: Graph, name: str, values: Array, kernels: Mapping[str, 
     mine = distance("program", expected, compared["program"], unit)
     spread = tuple(distance(title, expected, compared[title], unit) for title in others)
     skipped = int(finite.size - finite.sum())
-    return OutputResult(name, mine.metrics, mine.max_lsb, spread, mine.squares, yardstick, skipped)
+    blank = skipped == finite.size > 0
+    return OutputResult(name, mine.metrics, mine.max_lsb, spread, mine.squares, yardstick, skipped, blank)
 
 
 def unit_of(graph: Graph, name: str, expected: Array) -> float:
@@ -118,7 +120,11 @@ def is_close(cosine: float, within_1_percent: float, min_cosine: float = MIN_COS
 def judge(output: OutputResult, min_cosine: float = MIN_COSINE) -> str:
     by = decisive(output, min_cosine)
     verdict = _verdict(by, min_cosine)
-    return UNJUDGED if verdict == FAR and output.lacks and not _hopeless(by) else verdict
+    return UNJUDGED if by.blank or (verdict == FAR and output.lacks and not _hopeless(by)) else verdict
+
+
+def nothing_compared(output: str) -> str:
+    return f"{UNJUDGED}: every value of output {output} is not a number or infinite"
 
 
 def decisive(output: OutputResult, min_cosine: float = MIN_COSINE) -> OutputResult:
@@ -220,6 +226,8 @@ def checks(found: Validation, min_cosine: float = MIN_COSINE) -> Iterator[CheckR
         said = f"{verdict}, cosine {output.metrics.cos:.6f}"
         if verdict == FAR:
             said = _too_far(output, found, min_cosine)
+        elif decisive(output, min_cosine).blank:
+            said = nothing_compared(output.name)
         elif verdict == UNJUDGED:
             said = (
                 f"cannot judge output {output.name}: cosine {output.metrics.cos:.4f} is below {min_cosine}; only the "

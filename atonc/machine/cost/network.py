@@ -195,7 +195,7 @@ def spill_lines(spilled_bytes: int, steps: Iterable[tuple[str, float]]) -> list[
 def network_cost(
     net: EmulatedNetwork, steps: Sequence[NetworkStep], machine: Machine | None = None, info: CInfo | None = None
 ) -> NetworkCost:
-    """ST's estimate is the one of its own file (`info`), where there is one; else counted as its compiler does."""
+    """`info` has ST's own estimate, else counted as its compiler does, and in our builds what each epoch is for."""
     from atonc.machine.emu import cpu
 
     machine = machine or build_machine(net.network)
@@ -208,8 +208,10 @@ def network_cost(
 
 
 def _listed(step: NetworkStep, cost: StepCost, info: CInfo | None) -> StepCost:
-    node = info.by_epoch.get(step.number) if info is not None and not step.calls else None
-    return replace(cost, st_cycles=node.max_cycles) if node is not None else cost
+    node = info.by_epoch.get(step.number) if info is not None else None
+    if node is None:
+        return cost
+    return replace(cost, origin=node.title or cost.origin, st_cycles=cost.st_cycles if step.calls else node.max_cycles)
 
 
 def pool_timings(network: CompiledNetwork) -> tuple[PoolTiming, ...]:

@@ -97,6 +97,7 @@ class InfoNode:
     accesses: tuple[PoolTraffic, ...] = ()
     inputs: tuple[int, ...] = ()  # buffers, by id
     outputs: tuple[int, ...] = ()
+    title: str = ""  # in files of atonc
 
 
 @dataclass(frozen=True)
@@ -299,6 +300,7 @@ def _node(
         accesses=accesses,
         inputs=row.integers("inputs"),
         outputs=row.integers("outputs"),
+        title=row.part("attributes").text("title"),
     )
 
 
