@@ -198,6 +198,25 @@ def test_attention_and_rotations_of_one_node_are_products(turned: dict[str, int]
         assert np.allclose(one[0], other[0], atol=1e-5)
 
 
+@pytest.mark.parametrize("equation", ["bihd,bjhd->bhij", "bhij, bjhd -> bihd", "bihd,de->ebhi", "bihd,bjhd->bijh"])
+def test_an_einsum_is_a_product(equation: str) -> None:
+    terms, y = equation.replace(" ", "").split("->")
+    sizes = dict(b=1, i=3, j=5, h=2, d=4, e=6)
+    given = {name: [sizes[one] for one in term] for name, term in zip("xz", terms.split(","), strict=True)}
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (*given.items(), ("y", None))]
+    node = helper.make_node("Einsum", ["x", "z"], ["y"], equation=equation)
+    model = helper.make_model(
+        helper.make_graph([node], "e", ends[:2], ends[2:]), opset_imports=[helper.make_opsetid("", 17)], ir_version=10
+    )
+    feed = [{name: np.random.default_rng(0).normal(size=size).astype(np.float32) for name, size in given.items()}]
+    expected = outputs(model, feed)[0][0]
+    found = tidy(model, "m")
+    assert ("MatMul" in kinds(found)) == ("Einsum" not in kinds(found))
+    assert np.allclose(outputs(found, feed)[0][0], expected, atol=1e-5) and expected.shape == tuple(
+        sizes[one] for one in y
+    )
+
+
 def test_a_quantised_transformer_is_compiled_without_float_operators(tmp_path: Path) -> None:
     mask = np.triu(np.full((TOKENS, TOKENS), -np.inf, np.float32), 1)
     data = tmp_path / "samples.npz"

@@ -30,6 +30,7 @@ from atonc.insight.quantizing.transformers import (
     finite_masks,
     settle_choices,
     spelled_norms,
+    sums_as_products,
 )
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError, ModelError, UnsupportedError, not_loaded
@@ -317,6 +318,7 @@ def tidy(model: Any, name: str) -> Any:
     except ImportError as error:
         raise not_loaded(error, error.name or "onnxruntime", "'atonc[quantize]'") from None
     try:
+        sums_as_products(model.graph)
         model, expanded = attention_as_products(model)
         versions = {entry.domain: entry.version for entry in model.opset_import}
         if versions.get("", versions.get("ai.onnx", 1)) < OPSET:

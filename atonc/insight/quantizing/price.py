@@ -107,9 +107,10 @@ def candidate_of(name: str, signal: Signal, cost: QuantizationPrice) -> Quantize
 
 def choose(candidates: Sequence[QuantizedCandidate], settings: QuantizeOptions) -> list[QuantizedCandidate]:
     """Marks one: the best signal, or the fastest of those that lose little enough against it; of times that read alike
-    the best signal, since nobody would take less of it for nanoseconds."""
+    the best signal, where not speed alone counts."""
     found = allowed(candidates, settings)
-    key = min(found, key=lambda candidate: (round(candidate.time_ms, 3), -candidate.snr_db))
+    places = 9 if settings.objective == "speed" else 3
+    key = min(found, key=lambda candidate: (round(candidate.time_ms, places), -candidate.snr_db))
     return [replace(candidate, chosen=candidate is key) for candidate in candidates]
 
 

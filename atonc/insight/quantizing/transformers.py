@@ -190,6 +190,35 @@ def attention_as_products(model: Any) -> tuple[Any, bool]:
     return inliner.inline_selected_functions(model, wanted, inline_schema_functions=True), True
 
 
+def sums_as_products(graph: Any) -> None:
+    """An Einsum that multiplies rows of one tensor with columns of another is a MatMul between transposes. In place."""
+    from onnx import helper
+
+    for node in [node for node in graph.node if node.op_type == "Einsum" and len(node.input) == 2]:
+        terms, _, y = attribute(node, "equation", b"").decode().replace(" ", "").partition("->")
+        a, _, b = terms.partition(",")
+        same, many = [one for one in y if one in a and one in b], [one for one in y if one in a and one not in b]
+        inner, column = [one for one in a if one in b and one not in y], [one for one in y if one in b and one not in a]
+        sides = [same + many + inner, same + inner + column, same + many + column]
+        fits = len(inner) == len(column) == 1 and (len(many) == 1 or (many and not same))  # of a matrix: any rows
+        if not fits or not (a + b + y).isalpha() or [*map(sorted, sides)] != [*map(sorted, (a, b, y))]:
+            continue
+        label, place = node.name or node.output[0], list(graph.node).index(node)
+        orders = [
+            [a.index(one) for one in sides[0]],
+            [b.index(one) for one in sides[1]],
+            [sides[2].index(one) for one in y],
+        ]
+        names = [f"{label}:{word}" for word in ("rows", "columns", "product")]
+        reads = zip((*node.input, names[2]), (*names[:2], node.output[0]), orders, names, strict=True)
+        made = [
+            helper.make_node("Transpose", [old], [new], f"{name}:order", perm=perm) for old, new, perm, name in reads
+        ]
+        node.CopyFrom(helper.make_node("MatMul", names[:2], names[2:], label))
+        for offset, one in zip((0, 0, 3), made, strict=True):
+            graph.node.insert(place + offset, one)
+
+
 def settle_choices(graph: Any) -> None:
     """A Where whose condition is one constant takes the one side. In place."""
     from onnx import helper, numpy_helper
