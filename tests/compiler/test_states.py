@@ -21,6 +21,7 @@ from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
 from atonc.delivery.generate import generating
 from atonc.doors.cli.cli import parser
+from atonc.insight.report.compile_text import edge_text
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.emu.network import load
 from tests.emit.generated import network_of, view_of
@@ -142,6 +143,19 @@ def test_real_ends_are_carried_as_codes() -> None:
     follows_its_states(compiled)
 
 
+def test_an_input_given_as_codes_may_be_the_next_state() -> None:
+    """A cache of one row: the codes of the input are the state's output, and only the conversion goes."""
+    tensors = {name: Tensor(name, SHAPE, "float32") for name in ("x", "y")}
+    tensors |= {name: tensor(name) for name in ("old", "new", "sum")}
+    adds = Op("add", "sum", ("new", "old"), ("sum",))
+    ops = (Op("quantize", "new", ("x",), ("new",)), adds, Op("dequantize", "y", ("sum",), ("y",)))
+    states = (CarriedState("old", "new", np.full(SHAPE, 5, np.int8)),)
+    graph = check(Graph(tensors, ops, ("x", "old"), ("y", "new"), "row", states=states))
+    compiled = compile_graph(graph, Options(verify=False, input_type="int8"))
+    assert compiled.graph.tensors["x"].dtype == "int8" and compiled.graph.outputs == ("y", "new")
+    follows_its_states(compiled)
+
+
 def test_two_scales_are_requantised() -> None:
     """As the model does it: real values of one scale, then codes of the other."""
     given, left = Quantisation.per_tensor(0.003334, -128), Quantisation.per_tensor(0.003763, -128)
@@ -209,6 +223,23 @@ def test_caches_of_decoders_match_by_name() -> None:
     graph = Graph(tensors, tuple(ops), ("x", *names[:2]), ("y", *names[2:]), "decoder")
     pairs = [(state.input, state.output) for state in declare_states(graph, ("auto",)).states]
     assert pairs == list(zip(names[:2], names[2:], strict=True))
+
+
+def test_pairs_without_a_name_in_common_are_proposed_by_shape_and_order() -> None:
+    tensors = {name: tensor(name) for name in ("k", "v", "first", "second")}
+    tensors |= {name: tensor(name, ROW) for name in ("x", "row", "y")}
+    ops = (
+        Op("relu", "first", ("k",), ("first",)),
+        Op("add", "second", ("k", "v"), ("second",)),
+        Op("reshape", "row", ("second",), ("row",)),
+        Op("add", "y", ("x", "row"), ("y",)),
+    )
+    graph = Graph(tensors, ops, ("x", "k", "v"), ("y", "first", "second"), "net")
+    for outputs, said in ((graph.outputs, ""), (("first", "second", "row", "y"), "first=k,second=v")):
+        with pytest.raises(AtoncError) as error:  # first every output would be a state, then x has two that fit
+            declare_states(replace(graph, outputs=outputs), ("auto",))
+        told = unwrapped(str(error.value))
+        assert "name the pairs" in told and told.count("=k") == bool(said) and said in told
 
 
 OTHER = {"scale": tensor("h_state_out", quant=Quantisation.per_tensor(0.06, -3)), "shape": tensor("h_state_out", ROW)}
@@ -304,6 +335,8 @@ def test_a_row_attends_to_a_cache_where_it_lies() -> None:
     follows_its_states(compiled)
     graph, emulation = compiled.graph, Emulation(compiled.program, compiled.graph)
     assert "transpose" not in [op.kind for op in graph.ops]
+    shown = edge_text(graph, "vs")  # as the model has it
+    assert shown.startswith("vs 1x4x256x32 int8") and shown.endswith("kept as 1x4x32x256")
     (packed,) = (op for op in graph.ops if op.kind == "pack_kernels")
     assert packed.inputs == ("q",) and graph.tensors[packed.outputs[0]].elements < 1024
     assert [(one.op, one.rule.id) for one in compiled.mapped.reasons if one.op == "matmul"] == [

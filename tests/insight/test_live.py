@@ -9,6 +9,7 @@ import pytest
 from atonc.compiler.place.usage import CountedPool, Use, covered, memory_use
 from atonc.insight.explain.live import _live, distinct
 from atonc.insight.explain.types import BufferView, PoolView
+from atonc.insight.report.document import ram_row
 
 POOLS = (PoolView("a", 100, 200, 0, False), PoolView("b", 300, 50, 0, True), PoolView("c", 1000, 100, 0, False))
 
@@ -48,6 +49,14 @@ def test_uses_are_parts_of_the_whole(seed: int) -> None:
     activations = [(b.address, b.address + b.reserved_bytes) for b in buffers if b.kind in ("activation", "input")]
     assert found.of(Use.ACTIVATIONS) == sum(covered(activations, bank.base, bank.end) for bank in banks)
     assert found.spilled_bytes == covered(activations, 300, 350) <= found.activations_bytes
+
+
+def test_states_outside_the_chip_are_told_beside_activations() -> None:
+    kinds = (("state", 300, 20), ("activation", 310, 40), ("state", 100, 8), ("constant", 340, 10))
+    buffers = [BufferView(f"b{n}", "", at, size, 1, 2, kind, "", size) for n, (kind, at, size) in enumerate(kinds)]
+    found = memory_use(buffers, [CountedPool(one.name, one.base, one.size_bytes, True, one.external) for one in POOLS])
+    assert dict(found.outside) == {Use.ACTIVATIONS: 30, Use.STATES: 20} and found.spilled_bytes == 30
+    assert "30 bytes of activations and 20 bytes of states outside the chip" in ram_row(found).text
 
 
 def test_names_of_one_memory_are_one_buffer() -> None:

@@ -62,6 +62,13 @@ def test_a_board_that_is_too_small_says_why() -> None:
     assert "4,000,000 bytes" in str(caught.value) and shortage.levers
 
 
+def test_too_long_a_state_says_what_to_shorten() -> None:
+    steps = chain(1000, 2_000_000, 2_000_000, 1000)
+    steps.epoch([steps.buffer("kept", 9_000_000, BufferKind.STATE)], [steps.buffer("y", 10, BufferKind.OUTPUT)])
+    with pytest.raises(PlacementError, match="keep shorter states"):
+        layout_of(steps, NUCLEO)
+
+
 @pytest.mark.parametrize(("source", "enough"), [(500_000, False), (3_000_000, True)])
 def test_a_lever_is_enough_where_it_closes_the_gap(source: int, enough: bool) -> None:
     with pytest.raises(PlacementError) as caught:

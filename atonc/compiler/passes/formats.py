@@ -396,9 +396,10 @@ def _set_input(graph: Graph, name: str, dtype: str) -> Graph:
 def _without(graph: Graph, op: Op, gone: str, kept: str) -> Graph:
     ops = renamed((other for other in graph.ops if other is not op), {gone: kept})
     tensors = {n: t for n, t in graph.tensors.items() if n != gone}
-    outputs = tuple(kept if n == gone else n for n in graph.outputs)
     tensors[kept] = replace(graph.tensors[gone], name=kept)
-    return replace(graph, ops=ops, tensors=tensors, outputs=outputs)
+    if gone in graph.outputs:  # also a state may have this name: it stays, and gets the same codes
+        ops, tensors[gone] = (*ops, Op("identity", gone, (kept,), (gone,), {}, op.origin)), graph.tensors[gone]
+    return replace(graph, ops=ops, tensors=tensors)
 
 
 def _set_output(graph: Graph, name: str, dtype: str) -> Graph:

@@ -38,7 +38,7 @@ def declare_states(graph: Graph, wanted: Sequence[str]) -> Graph:
     pairs = [pair for text in wanted for pair in (_matching(graph) if text == AUTO else [_pair(graph, text)])]
     if AUTO in wanted and not pairs and not graph.states:
         what = f"no input and output of the model have names that match ({_edges(graph)})"
-        raise InputError(what, where="--state auto", rule=_RULE, remedy="name the pairs: --state OUT=IN")
+        raise InputError(what, where="--state auto", rule=_RULE, remedy=_by_shape(graph))
     for state in graph.states:
         require_same_scale(graph.tensors[state.input], graph.tensors[state.output], state.input)
     found = [*graph.states, *(_declared(graph, *pair) for pair in pairs)]
@@ -134,6 +134,18 @@ def _matching(graph: Graph) -> list[tuple[str, str]]:
             raise InputError(what, where="--state auto", rule=_RULE, remedy="name the pairs: --state OUT=IN")
         found += [(ends[0], given)] if ends else []
     return found
+
+
+def _by_shape(graph: Graph) -> str:
+    """What to write where names say nothing: as many inputs as outputs of one format may belong together, in order."""
+    pairs = list[str]()
+    for given in graph.inputs:
+        ends, inputs = ([name for name in edges if _alike(graph.tensors[given], graph.tensors[name])]
+                        for edges in (graph.outputs, graph.inputs))  # fmt: skip
+        pairs += [f"{ends[inputs.index(given)]}={given}"] if len(ends) == len(inputs) else []
+    if not 0 < len(pairs) < len(graph.outputs):  # something is left for the application
+        return "name the pairs: --state OUT=IN"
+    return f"name the pairs; by shape and order these may be: --state {','.join(pairs)}"
 
 
 def _suggestion(graph: Graph) -> str:

@@ -128,7 +128,10 @@ def _levers(ram: Sequence[Lifetime], problem: Problem, gap: int, board: BoardMem
     levers = [ShortageLever(what, gain, gain >= gap) for what, gain in found if gain > 0]
     if not board.external_ram:
         levers.append(ShortageLever("use a board or pool file with external RAM", max(gap, 0), True))
-    levers.append(ShortageLever("lower the input resolution", max(gap, 0), True))
+    largest = max((life.padded_bytes for life in ram), default=0)
+    states = [life.padded_bytes for life in ram if life.buffer.kind == BufferKind.STATE]
+    smaller = "keep shorter states (a shorter cache or context)" if largest in states else "lower the input resolution"
+    levers.append(ShortageLever(smaller, max(gap, 0), True))
     return tuple(sorted(levers, key=lambda lever: (not lever.enough, -lever.gain_bytes)))
 
 

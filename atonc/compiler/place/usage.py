@@ -101,7 +101,14 @@ class MemoryUse:
     def spilled_bytes(self) -> int:
         """Bytes of activations outside the chip: RAM there that is used at some time, as activations are
         counted everywhere. So it is never more than all of them, and the rest is on the chip."""
-        return sum(row.size_bytes for row in self.rows if row.use == Use.ACTIVATIONS and row.external)
+        return self.outside.get(Use.ACTIVATIONS, 0)
+
+    @property
+    def outside(self) -> Mapping[Use, int]:
+        """Bytes outside the chip that an inference reads and writes."""
+        found = ((use, [row for row in self.rows if row.use == use]) for use in (Use.ACTIVATIONS, Use.STATES))
+        sizes = {use: sum(row.size_bytes for row in rows if row.external) for use, rows in found}
+        return {use: size for use, size in sizes.items() if size}
 
     @property
     def states_bytes(self) -> int:

@@ -395,4 +395,4 @@ class Gates:
         takes=RARE,
     )
     no_cpu: bool = option(False, "--no-cpu", GATES, "no operator on the CPU")
-    no_spill: bool = option(False, "--no-spill", GATES, "no activations outside the chip")
+    no_spill: bool = option(False, "--no-spill", GATES, "no activations or states outside the chip")

@@ -52,7 +52,7 @@ def _gates(gates: Gates, view: CompileView) -> Iterator[tuple[str, float, bool, 
     kinds = ", ".join(sorted({reason.op for reason in view.compiled.mapped.reasons})) or "none"
     runs = f"{count(on_cpu, 'operator')} {'runs' if on_cpu == 1 else 'run'} on the CPU ({kinds})"
     time = f"{ms_text(cost.latency_ms, 3)} ({cost.band.span(cost.latency_ms, 3)})"
-    live, spilled = memory.activations_bytes, memory.spilled_bytes
+    live, spilled = memory.activations_bytes, sum(memory.outside.values())
     yield (
         *("--max-ram", gates.max_ram, memory.ram_bytes <= gates.max_ram),
         f"{memory.ram_text}, --max-ram allows {gates.max_ram:,}",
@@ -72,7 +72,7 @@ def _gates(gates: Gates, view: CompileView) -> Iterator[tuple[str, float, bool, 
     yield "--no-cpu", gates.no_cpu, not on_cpu, f"{runs}, --no-cpu allows none"
     yield (
         *("--no-spill", gates.no_spill, not spilled),
-        f"{spilled:,} bytes of activations lie outside the chip, --no-spill allows none",
+        f"{spilled:,} bytes of activations and states lie outside the chip, --no-spill allows none",
     )
 
 

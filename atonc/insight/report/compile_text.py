@@ -223,9 +223,17 @@ def edge_text(graph: Graph, name: str, most: int = LONG_NAME) -> str:
 
 
 def _kind_text(graph: Graph, name: str) -> str:
+    """A state has the model's shape here; its memory may have another order."""
+
+    def written(shape: Sequence[int]) -> str:
+        return "x".join(map(str, shape))
+
     tensor = graph.tensors[name]
     quant = f", scale {tensor.scale:g}, zero point {tensor.zero_point}" if tensor.quant is not None else ""
-    return f"{'x'.join(map(str, tensor.shape))} {tensor.dtype}{quant}"
+    order, shape, kept = graph.turned.get(name, ()), tensor.shape, ""
+    if len(order) == len(shape) and any(one.input == name and one.kept for one in graph.states):
+        shape, kept = tuple(shape[order.index(axis)] for axis in range(len(order))), f", kept as {written(shape)}"
+    return f"{written(shape)} {tensor.dtype}{quant}{kept}"
 
 
 def _pools(view: CompileView, addresses: bool) -> doc.Table[MemoryPool]:
@@ -269,8 +277,8 @@ def memory_chapter(view: CompileView) -> doc.Chapter:
     if memory.relocatable_bytes:
         size = f"{memory.relocatable_bytes:,} bytes of variables"
         blocks.append(f"  programs whose addresses are set at run time: {size}")
-    if memory.spilled_bytes:
-        blocks.append(f"  {memory.spilled_bytes:,} bytes of activations lie outside the chip, where they cost most")
+    for use, outside in memory.outside.items():
+        blocks.append(f"  {outside:,} bytes of {use} lie outside the chip, where they cost most")
     title = doc.head("memory on ", f"{view.board.name}: {memory.ram_text}, weights {memory.weights_bytes:,} bytes")
     return doc.Chapter(title, [*blocks, *encryption_lines(view), *map(doc.Note, memory_notes(view))])
 
@@ -571,8 +579,8 @@ def _next_data(one: TriedOption) -> dict[str, Any]:
 
 def _next(view: CompileView) -> str:
     """Where to look, if no option is known to bring much."""
-    if view.memory.spilled_bytes:
-        return f"{view.again('explain')}: tries what brings {size_text(view.memory.spilled_bytes)} back onto the chip"
+    if outside := sum(view.memory.outside.values()):
+        return f"{view.again('explain')}: tries what leaves less than these {size_text(outside)} outside the chip"
     if view.cost.cpu_ms > (1 - doc.WORTH) * view.cost.latency_ms:
         return f"{view.again('explain')}: why {ms_text(view.cost.cpu_ms)} are spent on the CPU"
     if view.files:

@@ -366,10 +366,11 @@ def ram_row(memory: MemoryUse) -> SummaryRow:
     parts = [f"{RAM_FOR[use]} {size_text(size)}" for use, size in memory.ram_by_use.items()]
     if list(memory.ram_by_use) == [Use.ACTIVATIONS]:
         parts = ["activations only"]
-    if memory.spilled_bytes:
-        parts.append(f"{size_text(memory.spilled_bytes)} of activations outside the chip, where they cost most")
+    if memory.outside:
+        outside = " and ".join(f"{size_text(size)} of {use}" for use, size in memory.outside.items())
+        parts.append(f"{outside} outside the chip, where they cost most")
     text = ": ".join((size_text(memory.ram_bytes), ", ".join(parts))) if parts else size_text(memory.ram_bytes)
-    return SummaryRow("RAM", text, Mark.ALARM if memory.spilled_bytes else None)
+    return SummaryRow("RAM", text, Mark.ALARM if memory.outside else None)
 
 
 def flash_row(memory: MemoryUse) -> SummaryRow:

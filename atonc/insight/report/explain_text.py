@@ -315,7 +315,7 @@ def shortage_lines(error: PlacementError, tried: Sequence[TriedOption]) -> list[
     lines = [f"live in step {found.peak_step + 1} ({found.peak_title}):"]
     lines += [f"  {b.size_bytes:12,} {b.kind:10} {b.name[:70]}" for b in found.live[:12]]
     if not tried:
-        return [*lines, "no option lowers the demand; a smaller input or fewer channels would"]
+        return [*lines, "no option lowers the demand; a smaller input, shorter states or fewer channels would"]
     return [*lines, f"{OPTIONS}:", *_option_lines(tried, len(tried))]
 
 
