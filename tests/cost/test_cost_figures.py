@@ -64,7 +64,7 @@ def test_no_band_reaches_down_to_nothing() -> None:
 
 
 def test_st_s_own_figure_is_taken_where_its_file_has_one() -> None:
-    info: Any = SimpleNamespace(by_epoch={3: SimpleNamespace(max_cycles=77)})
+    info: Any = SimpleNamespace(by_epoch={3: SimpleNamespace(max_cycles=77, title="conv x")})
     steps: list[Any] = [SimpleNamespace(number=n, calls=calls) for n, calls in ((3, ()), (3, (1,)), (4, ()))]
     assert [network._listed(one, step(5, ""), info).st_cycles for one in steps] == [77, 50, 50]
     assert network._listed(steps[0], step(5, ""), None).st_cycles == 50
