@@ -174,7 +174,8 @@ def test_operators_of_one_reason_add_their_times_up() -> None:
 
 def test_exact_means_every_output() -> None:
     def report(*percents: float) -> Any:
-        each = {"name": "o", "cosine": 1.0, "max_lsb": 0, "within1_percent": 100.0, "max_error": 0, "span": 1}
+        each = {"name": "o", "cosine": 1.0, "max_lsb": 0, "within1_percent": 100.0, "max_error": 0, "span": 1,
+                "blank": False}  # fmt: skip
         outputs = [some(exact_percent=p, **each) for p in percents]
         return some(outputs=outputs, samples=1, layers=1, tensors=1, worst_layer=0, as_vendor=0, sums="", checks=())
 

@@ -194,6 +194,22 @@ def float_range(graph: Graph, name: str) -> tuple[float, float]:
     return 0.0, 1.0
 
 
+_KEEPING = ("cast", "reshape", "transpose")  # every value of what they get
+
+
+def table_rows(graph: Graph) -> dict[str, int]:
+    """How many rows the table has, for inputs that are indices of one. Our kernels keep all others inside."""
+    found: dict[str, int] = {}
+    for op in graph.ops:
+        if op.kind == "gather":
+            name, rows = op.inputs[1], graph.tensors[op.inputs[0]].shape[op.attrs["axis"]]
+            while (maker := graph.producers.get(name)) is not None and maker.kind in _KEEPING:
+                name = maker.inputs[0]
+            if name in graph.frame_inputs:
+                found[name] = min(rows, found.get(name, rows))
+    return found
+
+
 def unit_values(shape: tuple[int, ...], seed: int, layout: str, kind: str = "auto") -> Real:
     """Values in 0..1. One channel with unequal sides is taken for a spectrogram, other 4-D shapes for pictures."""
     rng = np.random.default_rng([seed, zlib.crc32(repr(shape).encode())])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from atonc.compiler.compare.inputs import table_rows
 from atonc.compiler.inputs.arrays import is_arrays, is_csv, read_arrays
 from atonc.compiler.ir import Array, Graph, Tensor
 from atonc.machine.base.disk import read_start
@@ -37,22 +38,6 @@ def as_input(tensor: Tensor, value: Array, where: str = "") -> Array:
     except InputError as error:
         error.where = where
         raise
-
-
-_KEEPING = ("cast", "reshape", "transpose")  # every value of what they get
-
-
-def table_rows(graph: Graph) -> dict[str, int]:
-    """Of inputs that are indices of a table: how many rows it has. Our kernels keep all others inside."""
-    found: dict[str, int] = {}
-    for op in graph.ops:
-        if op.kind == "gather":
-            name, rows = op.inputs[1], graph.tensors[op.inputs[0]].shape[op.attrs["axis"]]
-            while (maker := graph.producers.get(name)) is not None and maker.kind in _KEEPING:
-                name = maker.inputs[0]
-            if name in graph.frame_inputs:
-                found[name] = min(rows, found.get(name, rows))
-    return found
 
 
 def compiled_inputs(compiled: Compiled, given: Mapping[str, Any]) -> dict[str, Array]:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from atonc.compiler.compare.inputs import table_rows
 from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.compile.compile_view import analyze as analyze  # whoever generates analyzes first
-from atonc.compiler.inputs.inputs import table_rows
 from atonc.compiler.request.options import Gates
 from atonc.insight.report import compile_text
 from atonc.insight.report.document import lines
@@ -20,7 +20,6 @@ from atonc.machine.base.errors import InputError
 from atonc.machine.base.reasons import CheckResult
 from atonc.machine.base.words import count, ms_text
 from atonc.machine.cost.network import machine_row
-from atonc.machine.emu.states import ROWS
 from atonc.machine.hw import four_bits
 from atonc.machine.hw.safety.evidence.board_file import saved_row
 
@@ -138,7 +137,7 @@ def files_of(
     described |= machine_row(view.compiled.target.machine) | saved_row(view.compiled.target.trust.board)
     described |= four_bits.saved_row(program.four_bits)
     if rows := table_rows(view.compiled.source):
-        described[ROWS] = rows
+        described["table_rows"] = rows
     for step, costs in zip(described["steps"], compile_text.step_data(view), strict=True):
         step.update(costs)
     described["cpu_ops"] = list(map(compile_text.reason_data, view.compiled.mapped.reasons))

@@ -17,7 +17,7 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.emu.files.types import CompiledNetwork, KeptState
 
-KEY, ROWS = "states", "table_rows"
+KEY = "states"
 _MOST_BYTES, _MOST_STATES, _MOST_NAME = 1 << 26, 1000, 4096
 _TYPES = ("int8", "uint8", "int16", "int32", "float32", "bool")
 
@@ -55,10 +55,10 @@ def named_states(network: CompiledNetwork) -> tuple[StateView, ...]:
 
 
 def table_rows(network: CompiledNetwork) -> dict[str, int]:
-    """Of inputs that are indices of a table, what the build has told: how many rows it has."""
+    """How many rows the table has, for inputs that are indices of one; as the build has told."""
     try:
         root = json.loads(read_file(network.directory / f"{network.stem}_program.json", _MOST_BYTES))
-        rows = [root.get(ROWS, {}).get(name) for name in root["inputs"]]
+        rows = [root.get("table_rows", {}).get(name) for name in root["inputs"]]
         return {info.name: n for info, n in zip(network.inputs, rows, strict=True) if type(n) is int and n > 0}
     except (InputError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return {}
