@@ -23,7 +23,7 @@ from atonc.machine.base.disk import write_files
 from atonc.machine.base.errors import ModelError
 from atonc.machine.base.words import size_text
 from atonc.machine.emu.files.initialisers import read_hex
-from tests.application.made import ONNX, TFLITE, application, plan, plan_of
+from tests.application.made import ONNX, TFLITE, alone, application, plan, plan_of
 
 needs_compiler = pytest.mark.skipif(shutil.which(toolchain.GCC) is None, reason="no cross compiler")
 
@@ -146,14 +146,30 @@ def said(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, dic
 
 def test_the_verb_writes_everything_or_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     models = [str(TFLITE), str(ONNX)]
-    code, refused = said(["app", "build", *models, "-o", str(tmp_path / "a"), "--max-load", "0.001"], capsys)
-    assert code == 1 and refused["gates"] and not (tmp_path / "a").exists()
+    (tmp_path / "busy.toml").write_text(f'[[network]]\nname = "one"\nmodel = "{TFLITE}"\nper_second = 99_000\n')
+    code, refused = said(["app", "build", str(tmp_path / "busy.toml"), "-o", str(tmp_path / "a")], capsys)
+    assert code == 1 and not (tmp_path / "a").exists()
+    assert "--max-load allows 100 %" in refused["gates"][0] and "would run 3" in refused["notes"][0]
     code, told = said(["app", "build", *models, "-o", str(tmp_path / "b")], capsys)
     assert code == 0 and told["document"] == "app-build" and not told["gates"]
     assert {Path(name).name for name in told["files"]} == {path.name for path in (tmp_path / "b").iterdir()}
     assert {"app_networks.h", "app_manifest.json", "digits.c", "digits_2.c"} <= {
         path.name for path in (tmp_path / "b").iterdir()
     }
+
+
+def test_what_stays_says_why_and_what_does_not_stay_is_noted(made: building.BuiltApplication) -> None:
+    assert {(one.network, one.because) for one in made.plan.kept} == {
+        ("first", "inputs_survive"),
+        ("first", "second is after first"),
+        ("second", "inputs_survive"),
+    }
+    assert not made.notes and [one["because"] for one in made.as_dict()["kept"]] == [
+        one.because for one in made.plan.kept
+    ]
+    lost = replace(made.plan.application, networks=tuple(alone(made.plan.application).networks))
+    (note,) = replace(made, plan=replace(made.plan, application=lost)).notes
+    assert "outputs of first do not stay while second runs" in note
 
 
 def test_what_does_not_go_together_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

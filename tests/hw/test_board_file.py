@@ -100,7 +100,7 @@ def test_choices_name_a_set_and_a_board() -> None:
         (OWN + "[clocks]\nnpu_mhz = nan", "clocks, npu_mhz: nan is out of range"),
         (OWN + "[clocks]\nnpu = 800", "line 4, clocks, npu: unknown key.*did you mean npu_mhz"),
         (OWN + '[[memories]]\nname = "hyperRAM"\nsize = "16Q"', "line 5, memories 'hyperRAM', size: '16Q' is not"),
-        (OWN + '[[memories]]\nname = "hyperRAM"\nsize = -1', "size: -0x1 is out of range"),
+        (OWN + '[[memories]]\nname = "hyperRAM"\nsize = -1', "size: -1 is out of range"),
         (OWN + '[[memories]]\nname = "hyperRAM"\nsize = true', "size: 'True' is not a number"),
         (OWN + '[[memories]]\nname = "hyperRAM"\nkind = "rom"', "kind: 'rom' is not known.*cpu_ram"),
         (OWN + '[[memories]]\nname = "hyperRAM"\nusers = ["me"]', "users.*'me'.*is not known.*application"),

@@ -12,6 +12,7 @@ from atonc.compiler.ops import is_move
 from atonc.compiler.ops.rounding import AS_CODES, AS_UINT8, ATTRIBUTE, SINGLE, TWICE
 from atonc.compiler.passes.edit import Editor, real_data, renamed, rewrite, rewrites, same_format, with_attrs
 from atonc.compiler.passes.layers import WEIGHTED, bias_values
+from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.words import count
 
@@ -352,7 +353,9 @@ def _each(names: tuple[str, ...], wanted: str, side: str) -> dict[str, str]:
     types = wanted.split(",") if wanted else []
     for dtype in types:
         if dtype not in TYPES:
-            raise InputError(f"element type {dtype[:40]!r} is not one of {', '.join(TYPES)}")
+            rule = f"element types are {', '.join(TYPES)}"
+            remedy = did_you_mean(dtype, TYPES, "leave it out: as in the model")
+            raise InputError(f"element type {dtype[:40]!r}", where=f"--{side}-data-type", rule=rule, remedy=remedy)
     if len(types) > 1 and len(types) != len(names):
         raise InputError(
             f"{count(len(types), 'element type')} for {count(len(names), side)}",

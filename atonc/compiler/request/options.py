@@ -53,7 +53,7 @@ def _number(text: str, read: Callable[[str], Number], fits: Callable[[Number], b
     with suppress(ValueError):
         if fits(value := read(text)):
             return value
-    raise InputError(f"{text[:60]!r} is not {what}")
+    raise InputError(f"{text[:60]!r} is not {what}", remedy="write such a number")
 
 
 def positive(text: str) -> float:

@@ -91,7 +91,7 @@ def _changes(application: Application) -> Iterator[tuple[str, Application]]:
             yield f"inputs of {one.name} need not survive", less
         if one.outputs_survive:
             less = application.with_network(replace(one, outputs_survive=()))
-            yield f"outputs of {one.name} need not survive", less
+            yield f'outputs of {one.name} need not survive (outputs_survive = "none")', less
     for taken in (one for one in application.reserved if not one.image):
         left = tuple(one for one in application.reserved if one is not taken)
         yield f"{taken.name} elsewhere, not in these memories", replace(application, reserved=left)
@@ -174,7 +174,7 @@ def document(found: ApplicationPlan, told: ApplicationFigures, contents: Sequenc
         "ram": [{"start": start, "end": end} for start, end in found.ram],
         "kept": [
             {"network": one.network, "tensor": one.tensor, "start": one.span[0], "end": one.span[1]}
-            | {"survives": list(one.survives)}
+            | {"survives": list(one.survives), "because": one.because}
             for one in found.kept
         ],
         "shared_constants": [
@@ -215,9 +215,14 @@ class BuiltApplication:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the build is good for only if somebody knows it."""
-        load = self.figures.load
+        load, networks = self.figures.load, {one.name: one for one in self.plan.application.networks}
         more = f"the networks would run {100 * load:.0f} % of the time as often as the file asks: they run less often"
-        return (f"{more}; lower per_second, or --max-load 100 refuses such a build",) if load > 1 else ()
+        lost = [
+            f"outputs of {one.after} do not stay while {one.name} runs, which is after it: outputs_survive says so"
+            for one in networks.values()
+            if one.after and one.name not in networks[one.after].outputs_survive
+        ]
+        return (*([more] if load > 1 else []), *lost)
 
     def as_dict(self) -> dict[str, Any]:
         return document(self.plan, self.figures, self.output.contents) | {
@@ -236,8 +241,11 @@ def build(application: Application, folder: Path | None, options: AppOptions | N
     found = planning.verify_all(planned(application))
     told = figures(found)
     load = 100 * told.load
-    says = f"the networks run {load:.1f} % of the time, --max-load allows {options.max_load:g} %"
-    gates = (CheckResult("--max-load", load <= options.max_load, says),) if options.max_load else ()
+    says = (
+        f"the networks run {load:.1f} % of the time, --max-load allows {options.max_load:g} %: lower per_second, or "
+        f"allow more and they run less often than the file says"
+    )
+    gates = (CheckResult("--max-load", load <= options.max_load, says),)
     made = files_of_application(found, told, options)
     require_sound(found, made)
     written: Sequence[Path] = ()

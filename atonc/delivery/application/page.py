@@ -73,7 +73,9 @@ def _order(found: ApplicationPlan) -> Iterator[str]:
     yield from (f"{one.name} runs {_when(one, found.application)}" for one in found.application.networks)
     wait = ms_text(slowest.compiled.cost.latency_ms)
     yield f"One runs at a time, to its end: any other waits up to {wait} for {slowest.name}"
-    yield from (f"{one.tensor} of {one.network} stays while {listed(one.survives)} runs" for one in found.kept)
+    yield from (
+        f"{one.tensor} of {one.network} stays while {listed(one.survives)} runs ({one.because})" for one in found.kept
+    )
 
 
 def _when(one: AppNetwork, application: Application) -> str:

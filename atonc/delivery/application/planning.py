@@ -65,6 +65,7 @@ class Kept:
     tensor: str
     span: Span
     survives: tuple[str, ...]
+    because: str = ""  # what in the file asks for it
 
 
 @dataclass(frozen=True)
@@ -281,7 +282,7 @@ def _about(network: AppNetwork) -> Iterator[None]:
         try:
             yield
         except AtoncError as error:
-            error.where = f"network {network.name}" + (f", {error.where}" if error.where else "")
+            error.where = (network.place or f"network {network.name}") + (f", {error.where}" if error.where else "")
             raise
 
 
@@ -316,14 +317,19 @@ def _kept(
     the network that keeps most lie beside what all share, so that it works in both as in one piece. `other_end`: those
     of the network that keeps second most lie from there on, at the other end of what all share, so that it does the
     same."""
-    everybody = [one.name for one in sources]
+    everybody, after = [one.name for one in sources], {one.name: one.network.after for one in sources}
     wanted = [
-        (one.graph.tensors[tensor].elements * item_bytes(one.graph.tensors[tensor]), one.name, tensor, survives)
+        (one.graph.tensors[tensor].elements * item_bytes(one.graph.tensors[tensor]), one.name, tensor, survives, why)
         for one in sources
-        for edges, survives, ours in (
-            (one.graph.frame_inputs, one.network.inputs_survive, one.network.options.inputs_allocation),
-            (one.graph.frame_outputs, one.network.outputs_survive, one.network.options.outputs_allocation),
-            (_states(one), tuple(name for name in everybody if name != one.name), True),
+        for edges, survives, ours, why in (
+            (one.graph.frame_inputs, one.network.inputs_survive, one.network.options.inputs_allocation, _INPUTS),
+            (
+                one.graph.frame_outputs,
+                one.network.outputs_survive,
+                one.network.options.outputs_allocation,
+                _asked_by(one.network, after),
+            ),
+            (_states(one), tuple(name for name in everybody if name != one.name), True, "a state"),
         )
         for tensor in edges
         if survives and ours  # else the application brings the memory, and keeps it as long as it wants
@@ -335,7 +341,19 @@ def _kept(
     wanted = [row for row in wanted if row[1] != second] + moved
     places = parts.places_at_an_end(memory, [row[0] for row in wanted[: len(wanted) - len(moved)]], low)
     places += parts.places_from(other_end or 0, [row[0] for row in moved])
-    return tuple(Kept(name, tensor, span, who) for (_, name, tensor, who), span in zip(wanted, places, strict=True))
+    return tuple(
+        Kept(name, tensor, span, who, why) for (_, name, tensor, who, why), span in zip(wanted, places, strict=True)
+    )
+
+
+_INPUTS = "inputs_survive"
+
+
+def _asked_by(network: AppNetwork, after: Mapping[str, str]) -> str:
+    """Which of those that leave its outputs alone follow it, and which the file names."""
+    followers = [f"{name} is after {network.name}" for name in network.outputs_survive if after[name] == network.name]
+    named = [name for name in network.outputs_survive if after[name] != network.name]
+    return "; ".join([*followers, *([f"outputs_survive names {', '.join(named)}"] if named else [])])
 
 
 def _states(source: AppSource) -> list[str]:

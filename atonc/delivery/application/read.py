@@ -22,10 +22,11 @@ from atonc.delivery.application.types import (
     WholeFile,
 )
 from atonc.machine.base.declare import arguments, did_you_mean
-from atonc.machine.base.disk import read_text
+from atonc.machine.base.disk import missing, read_text
 from atonc.machine.base.errors import InputError, plain
 from atonc.machine.base.words import NO_ROOM
 from atonc.machine.hw.board import MAX_BYTES, Board, TomlTable, find_board, parse_toml, split_choice
+from atonc.machine.hw.machine import FLASH
 
 MAP = WholeFile.MAP.value
 MAP_FORMAT = "atonc application 1"
@@ -49,16 +50,27 @@ MOST_NETWORKS = 16
 SHARED = "app_shared"  # parts of the flash that several networks read
 SLOT = "_slot"  # of macros: where a network may grow
 EVERYTHING = "all"  # a survivor of the runs of all other networks
-_WORDS = ("network", "default", EVERYTHING)  # what C calls a network without a name; all of them
+NOBODY = "none"  # outputs that are given up, also to those that follow
+_WORDS = ("network", "default", EVERYTHING, NOBODY)  # what C calls a network without a name; all of them; none
 _KEYS = ("board", "resident", "share_constants", "reserve", "network")
 _NETWORK_KEYS = (
     *("name", "model", "per_second", "after", "inputs_survive", "outputs_survive"),
     *("slot", "relocatable", "exec_ram", "options"),
 )
 _RESERVE_KEYS = ("name", "memory", "address", "size")
+_IN_NETWORK = dict.fromkeys(_NETWORK_KEYS, "write it in [[network]], above its [network.options]")
+_OF_WHOLE = {key: "write it above the first [[network]] and [[reserve]]" for key in _KEYS}
 _MOST_PER_SECOND = 100_000
 _LOAD_MODES = tuple(mode.value for mode in LoadMode)
-OWN = ("board", "mpool", "resident", "keep_free", "verify", "relocatable")  # the application's own to say
+_WHERE_SAID = {  # the application's own to say, and where it does
+    "board": _OF_WHOLE["board"],
+    "mpool": 'write board = "SET@BOARD", or a board file, above the first [[network]]',
+    "resident": _OF_WHOLE["resident"],
+    "keep_free": "reserve memory: [[reserve]]",
+    "verify": "leave it out: networks of an application are always verified",
+    "relocatable": 'write relocatable = "xip" above [network.options]',
+}
+OWN = tuple(_WHERE_SAID)
 FILES = ("evidence", "decisions")
 _NO_NAME = re.compile(r"\W", re.ASCII)
 
@@ -67,7 +79,7 @@ def read_application(path: Path, changes: AppChanges | None = None) -> Applicati
     """Everything that the file says, with these changes; a mistake is told with its line and key."""
     changes = changes or AppChanges()
     table = parse_toml(read_text(path, MAX_BYTES), str(path))
-    table.finish(_KEYS)
+    table.finish(_KEYS, _IN_NETWORK)
     folder = path.absolute().parent
     name = table.text("board") if table.has("board") else Options().board
     if (place := split_choice(name)[1]).endswith(".toml"):  # files of boards are named from where this file is
@@ -75,11 +87,14 @@ def read_application(path: Path, changes: AppChanges | None = None) -> Applicati
     board_name = changes.board or name
     with _said_at("--board" if changes.board else table.where("board")):
         board = find_board(board_name).require_npu()
+        board.pool_set(split_choice(board_name)[0])
+    reserved = _reserved(table.tables("reserve"), board)
     tables = table.tables("network")
     if not tables:
         raise table.wrong("network", "names no network", remedy='write [[network]] with name and model = "file.tflite"')
     if len(tables) > MOST_NETWORKS:
-        raise table.wrong("network", f"{len(tables)} networks", rule=f"at most {MOST_NETWORKS}")
+        remedy = "leave networks out, or build two applications"
+        raise table.wrong("network", f"{len(tables)} networks", f"at most {MOST_NETWORKS}", remedy)
     networks = [_network(one, folder, board_name, changes) for one in tables]
     said = {one.name: one.per_second for one, own in zip(networks, tables, strict=True) if own.has("per_second")}
     after = {one.name: one.after for one in networks}
@@ -88,7 +103,6 @@ def read_application(path: Path, changes: AppChanges | None = None) -> Applicati
     said_room = table.text("resident") if table.has("resident") else ""
     with _said_at(table.where("resident")):
         resident = room(str(said_room if changes.resident is None else changes.resident))
-    reserved = tuple(_reservation(one, board) for one in table.tables("reserve"))
     share = table.has("share_constants") and table.flag("share_constants")
     share = share if changes.share_constants is None else changes.share_constants
     whole = Application(str(path), board_name, tuple(networks), reserved, resident, share_constants=share)
@@ -176,7 +190,8 @@ def _linked(network: AppNetwork, place: Place, networks: Sequence[AppNetwork]) -
     seen, name = [network.name], network.after
     while name:
         if name in seen:
-            raise InputError(f"{' after '.join([*seen, name])}: a circle", where=place("after"))
+            remedy = f"leave out `after` of {' or '.join(seen)}"
+            raise InputError(f"{' after '.join([*seen, name])}: a circle", where=place("after"), remedy=remedy)
         seen.append(name)
         name = after.get(name, "")
     inputs, outputs = (
@@ -189,8 +204,19 @@ def _linked(network: AppNetwork, place: Place, networks: Sequence[AppNetwork]) -
 # ------------------------------------------------------------------------------------------------------------ networks
 
 
+def _slot(table: TomlTable, board: str) -> int:
+    """Bytes of flash; 0: as the network needs."""
+    if not table.has("slot"):
+        return 0
+    size, most = table.size("slot"), sum(one.size_bytes for one in find_board(board).of_kind(FLASH))
+    if not 0 < size <= most:
+        remedy = 'write slot = "4M", or leave it out: then it is what the network needs and an eighth more'
+        raise table.wrong("slot", f"{size:,} bytes", f"above 0, and no more than the {most:,} of the flash", remedy)
+    return size
+
+
 def _network(table: TomlTable, folder: Path, board: str, changes: AppChanges) -> AppNetwork:
-    table.finish(_NETWORK_KEYS)
+    table.finish(_NETWORK_KEYS, _OF_WHOLE)
     mode = LoadMode(table.text("relocatable", _LOAD_MODES)) if table.has("relocatable") else None
     if table.has("exec_ram") and mode is None:
         raise table.wrong("exec_ram", "only relocatable images need it", remedy='relocatable = "xip", or leave it out')
@@ -211,9 +237,10 @@ def _network(table: TomlTable, folder: Path, board: str, changes: AppChanges) ->
         table.text("after") if table.has("after") else "",
         _names(table, "inputs_survive"),
         _names(table, "outputs_survive"),
-        table.size("slot") if table.has("slot") else 0,
+        _slot(table, board),
         relocatable=mode,
         exec_bytes=table.size("exec_ram") if table.has("exec_ram") else 0,
+        place=table.where(),
     )
 
 
@@ -228,9 +255,11 @@ def _rate(name: str, said: Mapping[str, float], after: Mapping[str, str]) -> flo
 
 def _read_by_followers(network: AppNetwork, table: TomlTable, others: Sequence[AppNetwork]) -> AppNetwork:
     """Who runs after a network works on its results, often several times: they stay, besides what the file asks for.
-    Only an empty list gives their place away."""
-    if table.has("outputs_survive") and not network.outputs_survive:
-        return network
+    Only "none" gives their place away."""
+    if NOBODY in network.outputs_survive:
+        if len(network.outputs_survive) > 1:
+            raise table.wrong("outputs_survive", "none, and others", remedy=f'write "{NOBODY}" or the others')
+        return replace(network, outputs_survive=())
     followers = (one.name for one in others if one.after == network.name)
     return replace(network, outputs_survive=tuple(dict.fromkeys((*network.outputs_survive, *followers))))
 
@@ -240,13 +269,17 @@ def _options(table: TomlTable, folder: Path, board: str, instead: Mapping[str, A
     given: dict[str, Any] = dict(inner.data) if inner else {}
     for key in OWN:
         if key in given and inner is not None:
-            raise inner.wrong(key, "is said for the whole application", remedy="write it above the first [[network]]")
+            raise inner.wrong(key, "is said for the whole application", remedy=_WHERE_SAID[key])
+    if inner is not None and (wrong := next((key for key in given if key in _IN_NETWORK), "")):
+        raise inner.wrong(wrong, "is no option of the compiler", remedy=_IN_NETWORK[wrong])
     for key in FILES:
         if key in given and inner is not None:
             given[key] = str(_below(inner, key, inner.text(key), folder))
     if inner is not None and isinstance(given.get("calibration"), list):
         named = [str(name) for name in given["calibration"]]
         given["calibration"] = [str(_below(inner, "calibration", name, folder)) for name in named]
+    elif inner is not None and "calibration" in given:
+        raise inner.wrong("calibration", "not a list of files", remedy='write calibration = ["samples.npz"]')
     with _said_at(inner.where(_culprit(given)) if inner else table.where()):
         found: Options = arguments(Options, {**given, **instead, "board": board})
     return found
@@ -263,17 +296,18 @@ def _culprit(given: Mapping[str, Any]) -> str:
 
 
 def _below(table: TomlTable, key: str, text: str, folder: Path) -> Path:
-    """A file beside the application file or below; absolute paths are taken as they are."""
+    """A file that is there, beside the application file or below; absolute paths are taken as they are."""
     place = Path(text)
-    if place.is_absolute():
-        return place
-    if ".." in place.parts:
+    if not place.is_absolute() and ".." in place.parts:
         raise table.wrong(
             key,
             f"{text[:80]!r} leaves the folder of the file",
             rule="a relative path stays below the folder of the application file",
             remedy="put the application file above the models, or write the whole path",
         )
+    with _said_at(table.where(key)):
+        if not (folder / place).is_file():
+            raise missing(folder / place, "file")
     return folder / place
 
 
@@ -290,11 +324,27 @@ def _names(table: TomlTable, key: str) -> tuple[str, ...]:
 # -------------------------------------------------------------------------------------------------------- reservations
 
 
+def _reserved(tables: Sequence[TomlTable], board: Board) -> tuple[Reservation, ...]:
+    found: list[Reservation] = []
+    for table in tables:
+        one = _reservation(table, board)
+        for other in found:
+            if one.name.lower() == other.name.lower():
+                raise table.wrong("name", f"{one.name!r} is reserved twice", remedy="give each a name of its own")
+            if one.start < other.end and other.start < one.end:
+                remedy = "give one of them another address, or another memory"
+                raise table.wrong(
+                    "address" if table.has("address") else "memory", f"meets {other.name!r}", remedy=remedy
+                )
+        found.append(one)
+    return tuple(found)
+
+
 def _reservation(table: TomlTable, board: Board) -> Reservation:
     table.finish(_RESERVE_KEYS)
     name, size = table.text("name"), table.size("size")
     if size == 0:
-        raise table.wrong("size", "nothing is reserved")
+        raise table.wrong("size", "nothing is reserved", remedy='write size = "64K", or leave the table out')
     if table.has("address") == table.has("memory"):
         raise table.wrong("memory", "one of memory and address is wanted", remedy='memory = "hyperRAM" takes its end')
     if table.has("address"):
@@ -303,11 +353,13 @@ def _reservation(table: TomlTable, board: Board) -> Reservation:
         memory = board.memory(table.text("memory", [one.name for one in board.memories]))
         assert memory is not None
         if size > memory.size_bytes:
-            raise table.wrong("size", f"{size:,} bytes, {memory.name} has {memory.size_bytes:,}")
+            remedy = "reserve less, or in a larger memory"
+            raise table.wrong("size", f"{size:,} bytes, {memory.name} has {memory.size_bytes:,}", remedy=remedy)
         start = memory.end - size
     found = board.memory_at(start)
     if found is None or not found.holds(start, start + size):
-        raise table.wrong("address" if table.has("address") else "memory", f"no memory of {board.title} holds it")
+        remedy = f"`atonc board show {board.name}` lists them; a reservation lies in one memory"
+        raise table.wrong("address", f"no memory of {board.title} holds it", remedy=remedy)
     return Reservation(plain(name), start, start + size)
 
 

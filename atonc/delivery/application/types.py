@@ -77,6 +77,7 @@ class AppNetwork:
     slot_bytes: int = 0  # of flash; 0: what it needs, with room to grow
     relocatable: LoadMode | None = None  # in its slot is an image that can be updated without the firmware
     exec_bytes: int = 0  # of RAM for that image; 0: what it needs, with room to grow
+    place: str = field(default="", compare=False)  # where the application file says it, for messages
 
 
 @dataclass(frozen=True)
@@ -168,10 +169,10 @@ class AppOptions:
     )
     trial: int = _trial("every network")
     max_load: float = option(
-        0.0,
+        100.0,
         "--max-load",
         GATES,
-        "of the NPU: percent of the time in which networks run (default: any)",
+        "of the NPU: percent of the time in which networks run (default 100; above: less often than the file says)",
         metavar="PERCENT",
         parse=positive,
     )

@@ -26,7 +26,7 @@ def document(built: BuiltApplication) -> doc.Document:
         doc.Table(NETWORKS, built.figures.networks, "Networks", titles=True),
         *(
             f"  stays: {elided(place.tensor, NAME)} of {place.network} at {place.span[0]:#010x} while "
-            f"{', '.join(place.survives)} runs"
+            f"{', '.join(place.survives)} runs ({place.because})"
             for place in found.kept
         ),
         *(f"  image: {_image(image, built.output.images[image.network])}" for image in places(found)),

@@ -104,8 +104,9 @@ def check(values: Any) -> None:
         value, default = getattr(values, member.name), default_of(member)
         known: Option | None = member.metadata.get(KEY)
         if not _same_kind(value, default):
-            meaning = f"it means: {known.help}" if known is not None else ""
-            raise InputError(f"{member.name} is {str(value)[:60]!r}, not {_kind(default)}", remedy=meaning)
+            meaning = f"; it means: {known.help}" if known is not None else ""
+            remedy = f"give {_kind(default)}{meaning}"
+            raise InputError(f"{member.name} is {str(value)[:60]!r}, not {_kind(default)}", remedy=remedy)
         if known is not None and known.choices and value != default and value not in known.choices:
             raise InputError(
                 f"{member.name} is {str(value)[:60]!r}",

@@ -6,7 +6,6 @@ fragment, the clocks of every prediction, the memories of the virtual board, and
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -166,8 +165,9 @@ class Board:
         if name in self.pool_sets:
             return self.pool_sets[name]
         if name not in _DERIVED:
-            known = ", ".join(self.set_names)
-            raise InputError(f"no pool set {name[:60]!r}", where=self.file or self.name, rule=f"the board has {known}")
+            rule = f"the board has {', '.join(self.set_names)}"
+            remedy = did_you_mean(name, self.set_names, "take one of these")
+            raise InputError(f"no pool set {name[:60]!r}", where=self.file or self.name, rule=rule, remedy=remedy)
         default = self.pool_sets[DEFAULT_SET]
         pools = tuple(pool for pool in default.pools if self._kind(pool) in _DERIVED[name])
         if not any(pool.writable for pool in pools):
@@ -224,14 +224,53 @@ def parse_toml(text: str, file: str) -> TomlTable:
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
+        remedy = next((fix for begins, fix in _SYNTAX.items() if str(error).startswith(begins)), "see https://toml.io")
+        line, key = _statement(text, str(error))
+        where = f"{file}, line {line}" + (f", {plain(key)}" if key else "")
         what = "nested too deeply" if isinstance(error, RecursionError) else plain(str(error))[:200]
-        raise InputError(f"not TOML: {what}", where=file) from None
+        raise InputError(f"not TOML: {what}", where=where, remedy=remedy) from None
     return TomlTable(data, (), file, _lines(text))
+
+
+# how the parser's message begins -> what to do
+_SYNTAX = {
+    "maximum recursion": "write plain lists and tables",
+    "Invalid value": 'texts stand in "quotes"; numbers, true and false do not',
+    "Cannot overwrite": "say each key once in its table; begin every entry of a list with two brackets: [[network]]",
+    "Cannot declare": "write each [table] once; of a list, such as [[network]], every entry with two brackets",
+    "Cannot mutate": "say everything of a table in one place",
+    "Illegal character": "close the quotes in their own line, and write \\n for a new line",
+    "Unclosed array": "close the list with ]",
+    "Unclosed inline": "close the table with }",
+    "Unterminated string": "close the quotes",
+    "Expected '='": "write key = value, each in a line of its own",
+    "Expected newline": 'one key = value a line; what is no number, such as "100K", stands in quotes',
+    "Expected ']": "a table is [name], an entry of a list [[name]]",
+    "Invalid statement": "write key = value; behind a # stands a remark",
+    "Unescaped": "write \\\\ for a backslash, or take 'single quotes'",
+}
+_AT_LINE = re.compile(r"\(at line (\d+), column \d+\)")
+_MOST_LINES = 40  # of one statement that is looked for
+
+
+def _statement(text: str, message: str) -> tuple[int, str]:
+    """The line where the statement begins that cannot be read, and its key; an open list is noticed lines later."""
+    lines = text.split("\n")
+    found = _AT_LINE.search(message)
+    noticed = int(found[1]) if found else len(text.rstrip().split("\n"))
+    for line in range(noticed, max(0, noticed - _MOST_LINES), -1):
+        try:
+            tomllib.loads("\n".join(lines[: line - 1]))
+        except (ValueError, RecursionError):
+            continue
+        begun = re.match(r"[\s\[]*([\w.-]+)", lines[line - 1])
+        return line, begun[1] if begun else ""
+    return noticed, ""
 
 
 def _lines(text: str) -> dict[KeyPath, int]:
     """Where keys and tables begin, as far as lines tell; the parser itself does not say."""
-    found: dict[KeyPath, int] = {}
+    found: dict[KeyPath, int] = {(): 1}  # what the file lacks is told at its beginning
     counts: dict[str, int] = {}
     inside: KeyPath = ()
     for number, line in enumerate(text.split("\n"), 1):
@@ -257,7 +296,7 @@ class TomlTable:
 
     def where(self, key: str = "") -> str:
         path = (*self.path, *key.split(".")) if key else self.path
-        line = next((self._lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self._lines), 0)
+        line = next((self._lines[path[:n]] for n in range(len(path), -1, -1) if path[:n] in self._lines), 0)
         at = f", line {line}" if line else ""
         named = self.data.get("name")
         of = f" {named[:60]!r}" if isinstance(named, str) and self.path else ""
@@ -271,57 +310,63 @@ class TomlTable:
         return key in self.data
 
     def text(self, key: str, choices: Iterable[str] = ()) -> str:
-        value = self._value(key, str, "a text")
+        value = self._value(key, str, "a text", '"text"')
         allowed = tuple(choices)
         if len(value) > MAX_TEXT or not value.isprintable() or not value.strip():
-            raise self.wrong(key, f"not a printable text of 1 to {MAX_TEXT} characters")
+            rule = f"a text has 1 to {MAX_TEXT} printable characters"
+            raise self.wrong(key, f"not a printable text: {value[:40]!r}", rule, "write another text")
         if allowed and value not in allowed:
-            raise self.wrong(key, f"{value[:40]!r} is not known", rule=f"allowed are: {', '.join(allowed)}")
+            remedy = did_you_mean(value, allowed, f'write {key} = "{allowed[0]}", or another of these')
+            raise self.wrong(key, f"{value[:40]!r} is not known", f"allowed are: {', '.join(allowed)}", remedy)
         return str(value)
 
     def texts(self, key: str, choices: Iterable[str]) -> tuple[str, ...]:
-        items, allowed = self._value(key, list, "a list"), tuple(choices)
+        items, allowed = self._value(key, list, "a list", '["text"]'), tuple(choices)
         bad = [item for item in items if item not in allowed]
         if bad or len(items) > MAX_ITEMS:
             raise self.wrong(key, f"{str(bad[:1])[:60]} is not known", rule=f"allowed are: {', '.join(allowed)}")
         return tuple(items)
 
     def flag(self, key: str) -> bool:
-        return bool(self._value(key, bool, "true or false"))
+        return bool(self._value(key, bool, "true or false", "true"))
 
     def number(self, key: str, low: float, high: float) -> float:
-        value: float = self._value(key, (int, float), "a number")
+        value: float = self._value(key, (int, float), "a number", f"{min(max(low, 1), high):g}")
         if not low <= value <= high:
-            raise self.wrong(key, f"{str(value)[:40]} is out of range", rule=f"from {low:g} to {high:g}")
+            remedy = f"write a number from {low:g} to {high:g}"
+            raise self.wrong(key, f"{str(value)[:40]} is out of range", remedy=remedy)
         return value  # whole numbers stay whole, so that reports show them as written
 
     def size(self, key: str) -> int:
         """Bytes: a number, or a text such as "448K" or "16M"."""
-        value = self._value(key, (int, str), "a number or a text such as 448K")
+        value = self._value(key, (int, str), "a number or a text such as 448K", '"448K"')
         if isinstance(value, str):
             match = _SIZE.fullmatch(value.strip())
             if match is None:
-                raise self.wrong(key, f"{value[:40]!r} is not a size", rule='a number of bytes, or "448K", "16M"')
+                remedy = 'write a whole number of bytes, without quotes, or "448K", "16M", "1G"'
+                raise self.wrong(key, f"{value[:40]!r} is not a size", remedy=remedy)
             value = int(match[1]) * _UNITS[match[2]]
         if not 0 <= value < MAX_NUMBER:
-            raise self.wrong(key, f"{value:#x} is out of range", rule=f"0 to {MAX_NUMBER - 1:#x}")
+            remedy = f"write 0 to {MAX_NUMBER - 1:#x} bytes"
+            raise self.wrong(key, f"{str(self.data[key])[:40]} is out of range", remedy=remedy)
         return int(value)
 
     def table(self, key: str) -> TomlTable:
-        return TomlTable(self._value(key, dict, "a table"), (*self.path, key), self.file, self._lines)
+        return TomlTable(self._value(key, dict, "a table", "{ ... }"), (*self.path, key), self.file, self._lines)
 
     def tables(self, key: str) -> list[TomlTable]:
         """`[[key]]`, or nothing."""
         if not self.has(key):
             return []
-        items = self._value(key, list, "a list of tables")
-        if len(items) > MAX_ITEMS or not all(isinstance(item, dict) for item in items):
-            raise self.wrong(key, f"not a list of at most {MAX_ITEMS} tables")
+        items = self.data[key]
+        if not isinstance(items, list) or len(items) > MAX_ITEMS or not all(isinstance(item, dict) for item in items):
+            remedy = f"begin every entry with a line [[{key}]]"
+            raise self.wrong(key, f"{str(items)[:40]!r} is not a list of at most {MAX_ITEMS} tables", remedy=remedy)
         return [TomlTable(item, (*self.path, key, index), self.file, self._lines) for index, item in enumerate(items)]
 
     def mixed(self, key: str) -> list[str | TomlTable]:
         """A list of names and inline tables."""
-        items = self._value(key, list, "a list")
+        items = self._value(key, list, "a list", '["text"]')
         if len(items) > MAX_ITEMS or not all(isinstance(item, (str, dict)) for item in items):
             raise self.wrong(key, f"not a list of at most {MAX_ITEMS} names or tables")
         path = (*self.path, key)
@@ -332,21 +377,20 @@ class TomlTable:
             raise self.wrong("", f"more than {MAX_ITEMS} entries")
         return list(self.data)
 
-    def finish(self, allowed: Iterable[str]) -> None:
-        """A mistyped key must not be taken as absent."""
+    def finish(self, allowed: Iterable[str], elsewhere: Mapping[str, str] | None = None) -> None:
+        """A mistyped key must not be taken as absent. `elsewhere`: keys of other tables, and what to say of them."""
         known = tuple(allowed)
         for key in self.data:
             if key not in known:
-                near = difflib.get_close_matches(key, known, 1)
-                remedy = f"did you mean {near[0]}?" if near else ""
-                raise self.wrong(str(key)[:60], "unknown key", rule=f"known are: {', '.join(known)}", remedy=remedy)
+                remedy = (elsewhere or {}).get(key) or did_you_mean(key, known, "leave it out, or take a known one")
+                raise self.wrong(str(key)[:60], "unknown key", f"known are: {', '.join(known)}", remedy)
 
-    def _value(self, key: str, kind: type | tuple[type, ...], called: str) -> Any:
+    def _value(self, key: str, kind: type | tuple[type, ...], called: str, example: str) -> Any:
         if key not in self.data:
-            raise self.wrong("", f"lacks {key}")
+            raise self.wrong(key, f"lacks {key}", remedy=f"write {key} = {example}")
         value = self.data[key]
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise self.wrong(key, f"{str(value)[:40]!r} is not {called}")
+            raise self.wrong(key, f"{str(value)[:40]!r} is not {called}", remedy=f"write {key} = {example}")
         return value
 
 
