@@ -29,6 +29,7 @@ VALUE_UNPACKED = 0.6  # of 4 bits, 32 of them at a time: 9 instructions, 6 of th
 RUN_MOVED = 80  # the loops around a run
 LOOKED_UP = 2
 QUANTIZED, DEQUANTIZED = 3.4, 2.1  # float to byte and byte to float, without limits of a fused activation
+WORD_QUANTIZED, WORD_DEQUANTIZED = 7.1, 2.8  # the same for codes of 16 bits without a zero point
 # softmax of bytes along the last axis: what a call prepares, rows of 16, shorter ones; longer ones, their blocks, and
 # the blocks of codes whose shares are worked out for each of them
 SHARES_TABLE, BOX_ROW, BOX_SHARES, FEW_SHARES = 2400, 16, 124, 143
@@ -56,6 +57,7 @@ BYTE_ALONE = 12  # of rows that are left over
 CELL = 1400  # of an LSTM: five functions in fixed point, nine multipliers
 _PRODUCT, _SQUARE = 2, 10  # functions
 _S8, _U8, _S16, _S32, _S64, _F32 = 0, 1, 2, 4, 6, 8
+_IN_SINGLE = 8  # of a format's flags
 
 
 @dataclass(frozen=True)
@@ -225,7 +227,15 @@ def _convert(read: Reader) -> CallPrice:
             cycles = QUANTIZED
         elif kinds in ((_S8, _F32), (_U8, _F32)):
             cycles = DEQUANTIZED
+        elif kinds == (_F32, _S16) and _is_centred(read, 1) and read.struct(1).integer("flags") & _IN_SINGLE:
+            cycles = WORD_QUANTIZED
+        elif kinds == (_S16, _F32) and _is_centred(read, 3):
+            cycles = WORD_DEQUANTIZED
     return each_value(read, cycles, read.size(4))
+
+
+def _is_centred(read: Reader, index: int) -> bool:
+    return read.struct(index).number("zero") == 0
 
 
 def _unary(read: Reader) -> CallPrice:
