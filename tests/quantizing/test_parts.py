@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 pytest.importorskip("onnxruntime")
 
+from atonc.insight.quantizing.graph import FloatGraph, decodings
 from atonc.insight.quantizing.loading import read, tidy
 from atonc.insight.quantizing.observe import outputs
 from atonc.insight.quantizing.parts import apart
@@ -76,3 +77,17 @@ def test_what_reads_the_whole_or_across_a_border_keeps_the_join(tmp_path: Path) 
     np.savez(tmp_path / "x.npz", x=np.random.default_rng(1).normal(0, 1, (16, 1, 3, SIDE, SIDE)).astype(np.float32))
     made = quantize(path, tmp_path / "x.npz", QuantizeOptions(**FEW))
     assert any("2 joins of parts of unlike range (map1, map0)" in note for note in made.notes)
+
+
+def test_boxes_are_made_in_float_where_that_is_better(tmp_path: Path) -> None:
+    """Corners of a centre and a size: rounding in between costs a share of a pixel. A residual sum is no decoding."""
+    more = {"far": np.array(300, np.float32), "near": np.array(-290, np.float32), "size": np.array([4, 2])}
+    behind = [*SPLIT, MAKE("Add", ["boxes", "far"], ["there"], "there"), MAKE("Add", ["there", "near"], ["b"], "b")]
+    path = head(tmp_path, behind, ["b", "y"], more)
+    graph = FloatGraph(tidy(read(path), "h"))
+    assert decodings(graph) == ("there", "b")
+    np.savez(tmp_path / "x.npz", x=np.random.default_rng(1).normal(0, 1, (16, 1, 3, SIDE, SIDE)).astype(np.float32))
+    made = quantize(path, tmp_path / "x.npz", QuantizeOptions(**FEW))
+    (step,) = (step for step in made.steps if step.name == "arithmetic of boxes in float")
+    assert step.kept and {"there", "b"} <= set(made.float_nodes)
+    assert "there" not in quantize(path, tmp_path / "x.npz", QuantizeOptions(**FEW, float_tails=False)).float_nodes

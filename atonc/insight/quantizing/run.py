@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.frontends.tails import note_of, told_tail
-from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, copied, layers_of, magnitudes, own_constants
+from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, copied, decodings, layers_of, magnitudes, own_constants
 from atonc.insight.quantizing.judge import QuantizationJudge, Signal, poor_outputs, unlike_heads
 from atonc.insight.quantizing.loading import raised, read, require_fixed_outputs, tidy
 from atonc.insight.quantizing.mend import Mended, MendOptions, equalise
@@ -43,7 +43,7 @@ RANGES = {"careful": "output, a quarter cut at most"}
 SLOWER = 1.01  # that a model may take longer which has learnt from all samples
 CELL_ENDS = (8.0, 16.0, 32.0, 64.0)  # of ranges; a Tanh is 1 from 4 on
 TUNABLE: tuple[dict[str, Any], ...] = (
-    *({flag: True} for flag in ("tails", "whole", "concats", "near_zeros", "adds", "zeros")),
+    *({flag: True} for flag in ("tails", "boxes", "whole", "concats", "near_zeros", "adds", "zeros")),
     *({"spread": spread} for spread in SPREADS),
     *({"room": room} for room in (2.0, 3.0, 4.0)),
 )
@@ -149,6 +149,7 @@ class QuantizationWork(Workbench):
         self.start(self.graph)
         self._ranges()
         self._heads()
+        self._decoding()
         self._magnitudes()
         self._cells()
         self._walk()
@@ -179,6 +180,13 @@ class QuantizationWork(Workbench):
         name = "joined outputs keep the scales of their parts"
         if self.apart and not self.keeps(name, self.judge.signal(self.model(self.base))):
             self.apart = ()
+
+    def _decoding(self) -> None:
+        """Boxes are made of the last layers' results in float, where that helps."""
+        free = self.settings.float_tails and not self.judge.carried.states
+        self.decoding = decodings(self.graph) if free else ()
+        if self.decoding and not self.keeps("arithmetic of boxes in float", self.judge.signal(self.model(self.base))):
+            self.decoding = ()
 
     def _magnitudes(self) -> None:
         before, found = self.apart, magnitudes(self.graph)
@@ -264,7 +272,7 @@ class QuantizationWork(Workbench):
 
     def _changes(self, old: Tuning, new: Tuning) -> bool:
         plan = self.plan(new)
-        if new.tails != old.tails:
+        if (new.tails, new.boxes) != (old.tails, old.boxes):
             return plan != self.plan(old)
         if new.whole != old.whole:
             return True
