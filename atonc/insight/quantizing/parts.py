@@ -90,7 +90,7 @@ class _Parts:
         """Output, axis, first and end of what the node takes of one axis."""
         graph, shape = self.graph, self.shapes.get(node.input[0], ()) if node.input else ()
         known = all(name in graph.constants for name in node.input[1:] if name)
-        if node.op_type not in PIECES or node.input[0] not in graph.floats or not known:
+        if node.op_type not in PIECES or node.input[0] not in graph.floats or not known or not all(shape):
             return
         rest = [graph.constants[name].reshape(-1).tolist() if name else [] for name in node.input[1:]]
         if node.op_type == "Slice" and len(rest) > 2 and len(rest[2]) == 1 and rest[3:] in ([], [[1]]):
@@ -99,9 +99,8 @@ class _Parts:
         elif node.op_type == "Split":
             axis, start = attribute(node, "axis", 0) % len(shape), 0
             for name in node.output:
-                size = self.shapes[name][axis]
-                yield name, axis, start, start + size
-                start += size
+                start, low = start + self.shapes[name][axis], start
+                yield name, axis, low, start
         elif node.op_type == "Gather" and rest[0]:
             axis = attribute(node, "axis", 0) % len(shape)
             places = [int(place) % shape[axis] for place in rest[0]]
