@@ -221,9 +221,9 @@ def test_evaluate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def _quantised(model: bytes = b"") -> QuantisedResult:
     front = (
-        QuantizedCandidate("plain", 40.0, 2.0, 2000, chosen=True, span_ms=(1.9, 2.1)),
-        QuantizedCandidate("<b>fast</b>", 30.0, None, None, refusal="no"),
-        QuantizedCandidate("faster", 35.0, 1.0, 1000),
+        QuantizedCandidate("plain", 40.0, (0.0, 99.0), 2.0, 2000, chosen=True, span_ms=(1.9, 2.1)),
+        QuantizedCandidate("<b>fast</b>", 30.0, (0.0, 99.0), None, None, refusal="no"),
+        QuantizedCandidate("faster", 35.0, (0.0, 99.0), 1.0, 1000),
     )
     steps = (QuantizationStep("ranges", 40.0, None, True),)
     return QuantisedResult("float.onnx", model, 8, 2, {"y": 39.5}, steps, front, ())
