@@ -10,6 +10,8 @@
 MARK(end)
 MARK(quantise_4096)
 MARK(dequantise_4096)
+MARK(quantise_words_4096)
+MARK(dequantise_words_4096)
 MARK(lookup_1024)
 MARK(copy_1024)
 MARK(softmax_8_4096_in_256)
@@ -58,6 +60,7 @@ int main(void)
   static const atonc_format codes = {.type = ATONC_S8, .scale = 0.0235f, .zero = -3, .low = -128, .high = 127};
   static const atonc_format shares = {.type = ATONC_S8, .scale = 1.0 / 256, .zero = -128, .low = -128, .high = 127};
   static const atonc_format sums = {.type = ATONC_S8, .scale = 1.0, .zero = 5, .low = -128, .high = 127};
+  static const atonc_format wide = {.type = ATONC_S16, .flags = ATONC_IN_SINGLE, .scale = 0.0001f, .low = -32768, .high = 32767};
   static const atonc_format plain = {.type = ATONC_F32, .scale = 1.0};
   static const double gains[16] = {0.001, 0.001, 0.001, 0.001, 0.001, 0.001, 0.001, 0.001,
                                    0.001, 0.001, 0.001, 0.001, 0.001, 0.001, 0.001, 0.001},
@@ -76,6 +79,8 @@ int main(void)
   for (int k = 0; k < 4096; k++) reals[k] = (float)draw(100000) / 17000.0f - 3.0f;
   MARKED(quantise_4096, atonc_convert(out, &codes, reals, &plain, 4096));
   MARKED(dequantise_4096, atonc_convert(reals, &plain, in, &codes, 4096));
+  MARKED(quantise_words_4096, atonc_convert(in, &wide, reals, &plain, 4096));
+  MARKED(dequantise_words_4096, atonc_convert(reals, &plain, in, &wide, 4096));
   MARKED(lookup_1024, atonc_lookup(out, in, 1024, other, 1));
   MARKED(copy_1024, atonc_copy(out, in, 1024));
   MARKED(softmax_8_4096_in_256, atonc_softmax_8(out, &shares, in, 1, 256, 16, 1, exponentials));

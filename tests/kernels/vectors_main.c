@@ -8,6 +8,7 @@
 #define BOTH(name) extern __typeof(atonc_##name) plain_##name
 BOTH(convert);
 BOTH(lookup);
+BOTH(curve);
 BOTH(softmax_8);
 BOTH(norm);
 BOTH(matmul);
@@ -72,7 +73,7 @@ static const uint8_t bits[] = {3, 11, 12, 14, 30};
 static atonc_format bytes_format(void)
 {
   int is_signed = (int)draw(2);
-  double low = is_signed ? -128 : 0;
+  double low = -128.0 * is_signed;
   atonc_format format = {.type = is_signed ? ATONC_S8 : ATONC_U8, .scale = scales[draw(9)], .low = low, .high = low + 255};
   format.zero = low + (draw(3) ? draw(256) : draw(2) * 255);
   if (draw(4) == 0) format.low = format.zero; /* a fused ReLU */
@@ -85,7 +86,7 @@ static atonc_format bytes_format(void)
 
 /* Near the middle between two codes, one step of a float to both sides, and what is not a number; in a third of the cases
  * few are so near, so that vectors decide about the others. */
-static void hostile_floats(const atonc_format *format)
+static void hostile_floats(const atonc_format *format, uint32_t codes)
 {
   union { uint32_t bits; float value; } x;
   static const uint32_t special[] = {0x7FC00000u, 0x7F800000u, 0xFF800000u, 0x80000000u, 1u, 0x80000001u, 0x7F7FFFFFu,
@@ -93,12 +94,36 @@ static void hostile_floats(const atonc_format *format)
   uint32_t hostile = draw(3);
   for (uint32_t i = 0; i < BYTES / 4; i++) {
     double near = hostile ? (draw(3) ? draw(1000) / 1000.0 : 0.5) : 0.5 + ((double)draw(4001) - 2000.0) * (draw(4) ? 2e-4 : 1e-6);
-    double code = (double)draw(700) - 350.0 + near;
+    double code = (double)draw(codes) - codes / 2 + near;
     x.value = (float)(code * format->scale);
     if (hostile && draw(3) == 0) x.bits += draw(3) - 1;
     if (hostile && draw(hostile == 1 ? 40 : 3) == 0) x.bits = draw(2) ? special[draw(13)] : (draw(65536) << 16 | draw(65536));
     in_words[i] = x.bits;
   }
+}
+
+static void words(uint32_t count, uint32_t from)
+{
+  static const atonc_format plain = {.type = ATONC_F32, .scale = 1.0};
+  atonc_format format = {.type = ATONC_S16, .scale = scales[draw(9)], .low = -32768, .high = 32767, .flags = ATONC_IN_SINGLE};
+  if (draw(3)) format.flags |= ATONC_TO_EVEN;
+  if (draw(4) == 0) format.zero = 7;
+  if (draw(4) == 0) format.low = 0;
+  if (draw(8) == 0) format.flags &= ~ATONC_IN_SINGLE;
+  hostile_floats(&format, 70000);
+  atonc_convert(out_at(0, 2), &format, in_words + from, &plain, count);
+  plain_convert(out_at(1, 2), &format, in_words + from, &plain, count);
+  compare("quantise words");
+  random_bytes();
+  atonc_convert(out_at(0, 4), &plain, in + 2 * from, &format, count);
+  plain_convert(out_at(1, 4), &plain, in + 2 * from, &format, count);
+  compare("dequantise words");
+  static int16_t table[8193];
+  int32_t bits = 3 + (int32_t)draw(12);
+  for (uint32_t i = 0; i < 8193; i++) table[i] = (int16_t)(draw(8) ? (int32_t)draw(32768) - 16384 : (int32_t)draw(32767) - 16383);
+  atonc_curve((int16_t *)(void *)out_at(0, 2), (const int16_t *)in_words + from, count, table, bits);
+  plain_curve((int16_t *)(void *)out_at(1, 2), (const int16_t *)in_words + from, count, table, bits);
+  compare("curve");
 }
 
 static void converting(void)
@@ -107,7 +132,7 @@ static void converting(void)
   for (uint32_t count = 0; count < 72; count += EVERY) {
     atonc_format format = bytes_format();
     uint32_t shift = draw(4), from = draw(4);
-    hostile_floats(&format);
+    hostile_floats(&format, 700);
     atonc_convert(out_at(0, shift), &format, in_words + from, &plain, count);
     plain_convert(out_at(1, shift), &format, in_words + from, &plain, count);
     compare("quantise");
@@ -115,6 +140,7 @@ static void converting(void)
     atonc_convert(out_at(0, 4), &plain, in + from, &format, count < 70 ? count : 300);
     plain_convert(out_at(1, 4), &plain, in + from, &format, count < 70 ? count : 300);
     compare("dequantise");
+    words(count, from);
     atonc_lookup(out_at(0, shift), in + from, count, other, 1);
     plain_lookup(out_at(1, shift), in + from, count, other, 1);
     compare("lookup");

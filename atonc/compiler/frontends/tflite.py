@@ -19,6 +19,7 @@ import numpy as np
 from atonc.compiler.frontends import limits, tflite_ops
 from atonc.compiler.frontends.limits import refuse
 from atonc.compiler.frontends.operands import check_operands, check_work, require_operands
+from atonc.compiler.frontends.tails import BY_VALUES, UNCUT, FlatNode, custom_numbers, find_tail, note_of
 from atonc.compiler.frontends.tflite_file import (
     ELEMENT_TYPES,
     OPERATORS,
@@ -36,7 +37,7 @@ from atonc.compiler.frontends.tflite_file import (
 )
 from atonc.compiler.frontends.tflite_ops import Source, axis_of
 from atonc.compiler.ir import Array, CarriedState, Graph, Op, Quantisation, Tensor, check
-from atonc.compiler.ir.types import check_shape
+from atonc.compiler.ir.types import Tail, check_shape
 from atonc.compiler.ops import rounding, run_op
 from atonc.compiler.ops.registry import filed
 from atonc.compiler.ops.run import REPORT, RULE, said
@@ -61,9 +62,11 @@ def read_tflite(data: bytes, name: str = "", cut_outputs: Sequence[str] = ()) ->
     edges = [
         [int(i) for i in subgraphs[0].array(number, "<i4")] for number in (SubgraphField.INPUTS, SubgraphField.OUTPUTS)
     ]
-    if cut_outputs:
-        edges[1] = _cuts(cut_outputs, tensors, _results(tables, codes))
-    chosen, variables = choose_operators(tables, codes, edges[1], bool(cut_outputs))
+    tail = None if cut_outputs else _tail(tables, codes, tensors, edges)
+    ends = () if tuple(cut_outputs) == UNCUT else tail.outputs if tail else cut_outputs
+    if ends:
+        edges[1] = _cuts(ends, tensors, _results(tables, codes))
+    chosen, variables = choose_operators(tables, codes, edges[1], bool(ends))
     first = _first_values(data, model, codes) if variables else {}
     shown = set(edges[1])
     _carry(variables, first, tensors, edges)
@@ -77,9 +80,10 @@ def read_tflite(data: bytes, name: str = "", cut_outputs: Sequence[str] = ()) ->
     used = {t for op in ops for t in (*op.inputs, *op.outputs)} | set(inputs) | set(outputs)
     kept = {tensor.name: tensor for tensor in tensors.all() if tensor.name in used}
     notes = [f"{op.name} {tflite_ops.STATE_NOTE}" for op in ops if op.kind == "lstm"]
+    notes += [note_of(tail)] if tail else []
     inputs, outputs = list(dict.fromkeys(inputs)), list(dict.fromkeys(outputs))
     graph = Graph(kept, tuple(ops), tuple(inputs), tuple(outputs), name, "tflite", notes=tuple(notes), states=states)
-    return check_work(check_operands(check(graph)))
+    return check_work(check_operands(check(replace(graph, tail=tail))))
 
 
 def _first_values(data: bytes, model: FlatTable, codes: list[str]) -> dict[str, Array]:
@@ -268,6 +272,34 @@ def _cuts(names: Sequence[str], tensors: _Tensors, results: Mapping[str, list[in
             raise InputError(what, where="--cut-output-tensors", remedy=instead(name, [*live, *results]))
         found += [tensors.index[name]] if name in tensors.index else results[name]
     return list(dict.fromkeys(found))
+
+
+def _tail(
+    tables: Sequence[FlatTable], codes: list[str], tensors: _Tensors, edges: Sequence[Sequence[int]]
+) -> Tail | None:
+    """What is left to the application; operators have numbers for names."""
+    kinds = [_code(table, codes) for table in tables]
+    if not any(kind in BY_VALUES for kind in kinds):
+        return None
+    listed = tensors.listed
+
+    def named(indices: Sequence[int]) -> tuple[str, ...]:
+        return tuple(listed[i].name if 0 <= i < len(listed) else "" for i in indices)
+
+    def said(node: FlatNode) -> dict[str, float]:
+        if not node.op_type.startswith("NON_MAX"):
+            return custom_numbers(node.table.array(OperatorField.CUSTOM_OPTIONS, "|u1").tobytes())
+        held = [tensors.named(name).data if name else None for name in node.input[2:5]]
+        titles = zip(("boxes", "IoU", "score"), held, strict=False)
+        return {title: float(data.reshape(-1)[0]) for title, data in titles if data is not None and data.size}
+
+    nodes = []
+    for index, (kind, table) in enumerate(zip(kinds, tables, strict=True)):
+        reads, made = (named(operand_indices(table, k, kind)) for k in (OperatorField.INPUTS, OperatorField.OUTPUTS))
+        node = FlatNode(op_type=kind, name=f"{kind}_{index}", input=reads, output=made, attribute=(), table=table)
+        nodes.append(node)
+    values = {tensor.name for tensor in listed if tensor.is_float or tensor.quant is not None}
+    return find_tail(nodes, (named(edges[0]), named(edges[1])), lambda: values, said)
 
 
 def _results(tables: Sequence[FlatTable], codes: list[str]) -> dict[str, list[int]]:

@@ -25,7 +25,7 @@ from atonc.compiler.passes.make_tables import make_tables
 from atonc.compiler.passes.reshapes import lower_packs, move_reshapes, widen_operands
 from atonc.compiler.passes.sort_channels import sort_channels
 from atonc.compiler.passes.spellings import name_spellings
-from atonc.compiler.passes.states import carry_codes, own_states, turn_states
+from atonc.compiler.passes.states import carry_codes, keep_windows, own_states, turn_states
 from atonc.compiler.passes.tidy import (
     drop_identities,
     fold_constants,
@@ -127,7 +127,7 @@ def run(graph: Graph, options: PassOptionsLike | None = None) -> Graph:
     positions = [getattr(options, f"{edge}_channel_position", "") for edge in ("inputs", "outputs")]
     graph = set_channel_positions(graph, *positions) if any(positions) else graph
     graph = own_states(write_constant_outputs(set_edge_types(graph, options.input_type, options.output_type)))
-    return require_agreement(source, name_uniquely(graph))
+    return require_agreement(source, name_uniquely(keep_windows(graph)))
 
 
 def _guarded(step: Pass, graph: Graph) -> Graph:

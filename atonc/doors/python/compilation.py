@@ -207,7 +207,7 @@ class Compilation:
 
     @property
     def energy(self) -> EnergyEstimate:
-        """What an inference is estimated to take: `uj` and `core_uj` with low, likely and high, `milliwatts`."""
+        """What an inference is estimated to take: `uj`, `core_uj` and `board_uj` with low, likely and high."""
         return self.view.cost.energy
 
     @property

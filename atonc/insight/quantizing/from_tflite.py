@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from atonc.compiler.frontends.tails import tell_tail
 from atonc.compiler.frontends.tflite import read_tflite
 from atonc.compiler.ir import Array, Graph, Op, Tensor
 from atonc.compiler.ops.functions import FUNCTIONS, RANGES
@@ -25,8 +27,8 @@ FAMILIES = {  # kinds that share a method
 }  # fmt: skip
 
 
-def read_float(data: bytes, name: str) -> Any:
-    graph = read_tflite(data, name)
+def read_float(data: bytes, name: str, cut_outputs: Sequence[str] = ()) -> Any:
+    graph = read_tflite(data, name, cut_outputs)
     coded = [tensor for tensor in graph.tensors.values() if tensor.quant is not None and tensor.data is None]
     if coded:
         raise UnsupportedError(
@@ -35,7 +37,10 @@ def read_float(data: bytes, name: str) -> Any:
             rule="quantize takes the float model",
             remedy="compile it as it is (atonc generate), or convert the trained model without optimisations",
         )
-    return _Converter(graph).model()
+    model = _Converter(graph).model()
+    if graph.tail is not None:
+        tell_tail(model, graph.tail)
+    return model
 
 
 def _values(tensor: Tensor) -> Array:

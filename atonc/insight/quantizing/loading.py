@@ -11,15 +11,9 @@ import numpy as np
 
 from atonc.compiler.frontends import limits
 from atonc.compiler.frontends.limits import model_bytes, require_names, size_given
-from atonc.compiler.frontends.onnx_qdq import (
-    constant_data,
-    find_cuts,
-    given_value,
-    needed_nodes,
-    open_sizes,
-    sort_nodes,
-)
+from atonc.compiler.frontends.onnx_qdq import constant_data, given_value, open_sizes
 from atonc.compiler.frontends.read import is_tflite
+from atonc.compiler.frontends.tails import BY_VALUES, ends_of, needed_nodes, onnx_tail, sort_nodes, tell_tail
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.from_torch import is_pt2
 from atonc.insight.quantizing.graph import CELLS, WEIGHTED, FloatGraph, attribute
@@ -163,24 +157,24 @@ def load(path: Path, fixed_shapes: Mapping[str, Any] | None = None) -> Any:
 def read(path: Path, fixed_shapes: Mapping[str, Any] | None = None, cut_outputs: Sequence[str] = ()) -> Any:
     """The model as it was exported, with its shapes; what cannot be quantised is refused here."""
     progress.stage("reading the model")
-    model = _as_onnx(path)
-    if cut_outputs:
-        cut(model, cut_outputs)
+    model = _as_onnx(path, cut_outputs)
     require_float(model, path.name)
     return fixed(model, fixed_shapes or {}, path.name)
 
 
-def _as_onnx(path: Path) -> Any:
+def _as_onnx(path: Path, cut_outputs: Sequence[str]) -> Any:
     if is_pt2(path):
         from atonc.insight.quantizing.from_torch import read_pt2
 
-        return read_pt2(path)
-    data = model_bytes(path)
-    if is_tflite(path, data[:64]):
+        model = read_pt2(path)
+    elif is_tflite(path, (data := model_bytes(path))[:64]):
         from atonc.insight.quantizing.from_tflite import read_float
 
-        return read_float(data, path.stem)
-    return parse(data, path.name)
+        return read_float(data, path.stem, cut_outputs)
+    else:
+        model = parse(data, path.name)
+    cut(model, cut_outputs)
+    return model
 
 
 def parse(data: bytes, name: str) -> Any:
@@ -201,11 +195,16 @@ def parse(data: bytes, name: str) -> Any:
 
 
 def cut(model: Any, names: Sequence[str]) -> None:
-    """The model ends with these tensors; what only others need is left out."""
+    """The model ends with these tensors, or by itself before sizes that depend on values; what only others need is left
+    out, and the model tells it."""
     from onnx import TensorProto, helper
 
     graph = model.graph
-    outputs = find_cuts(graph, names)
+    outputs, tail = ends_of(model, names)
+    if not outputs:
+        return
+    if tail is not None:
+        tell_tail(model, tail)
     needed = needed_nodes(graph, outputs)
     kept = [node for index, node in enumerate(graph.node) if index in needed]
     known = {value.name: value for value in (*graph.output, *graph.value_info)}
@@ -404,7 +403,6 @@ def _name_nodes(graph: Any) -> None:
         taken.add(node.name)
 
 
-BY_VALUES = ("NonMaxSuppression", "NonZero", "Unique", "Compress")  # how much they give depends on what they are given
 RULE = "every tensor has one size, known when the model is compiled"
 LATER = "and leave the rest to the application"
 
@@ -415,16 +413,16 @@ def require_fixed_outputs(graph: FloatGraph, exported: Any, where: str) -> None:
 
     `graph`: tidy, with shapes; `exported`: the same model with the names that the user knows.
     """
-    open_sizes = [name for name in graph.outputs if not all(graph.shapes.get(name, ()))]
-    for name in open_sizes:
-        node = next((node for node in _behind(exported, name) if node.op_type in BY_VALUES), None)
-        if node is not None:
-            raise UnsupportedError(
-                f"{node.op_type} makes the size of output {name!r} depend on values",
-                where=f"{where}, {node.name or node.output[0]}",
-                rule=RULE,
-                remedy=f"end the model before it (--cut-output-tensors {','.join(last_fixed(exported))}) {LATER}",
-            )
+    name = next((name for name in graph.outputs if not all(graph.shapes.get(name, ()))), "")
+    tail = onnx_tail(exported, layers=True) if name else None
+    if tail is not None:
+        node = next(one for one in tail.operators if one.kind in BY_VALUES or one == tail.operators[-1])
+        raise UnsupportedError(
+            f"{node.kind} makes the size of output {name!r} depend on values",
+            where=f"{where}, {node.name}",
+            rule=RULE,
+            remedy=f"end the model before it (--cut-output-tensors {','.join(tail.outputs)}) {LATER}",
+        )
 
 
 def require_equal_sizes(names: Sequence[str], samples: Sequence[Sequence[Array]]) -> None:
@@ -438,47 +436,3 @@ def require_equal_sizes(names: Sequence[str], samples: Sequence[Sequence[Array]]
                 rule=RULE,
                 remedy=f"end the model where its tensors have one size (--cut-output-tensors) {LATER}",
             )
-
-
-def last_fixed(model: Any) -> list[str]:
-    """Tensors of float values that nodes with open sizes read, directly or as masks, and outputs that are fixed."""
-    varying: set[str] = set()
-    read: dict[str, None] = {}
-    for node in model.graph.node:
-        if node.op_type in BY_VALUES or varying.intersection(node.input):
-            varying.update(node.output)
-            read |= dict.fromkeys(node.input)
-    fixed = [name for name in read if name and name not in varying]
-    outputs = [value.name for value in model.graph.output if value.name not in varying]
-    return list(dict.fromkeys([*_floats(model, fixed), *outputs]))
-
-
-def _floats(model: Any, names: Sequence[str]) -> Iterator[str]:
-    """What masks and indices are computed from, instead of them; nothing of what is constant."""
-    from onnx import TensorProto
-    from onnx.shape_inference import infer_shapes
-
-    graph = infer_shapes(model).graph
-    known = [*graph.value_info, *graph.output, *graph.input]
-    floats = {value.name for value in known if value.type.tensor_type.elem_type == TensorProto.FLOAT}
-    makers = {name: node for node in graph.node for name in node.output}
-    constants = {proto.name for proto in graph.initializer}
-    left, seen = list(names), set[str]()
-    while left:
-        name = left.pop(0)
-        if not name or name in seen or name in constants:
-            continue
-        seen.add(name)
-        if name in floats and (name not in makers or makers[name].op_type != "Constant"):
-            yield name
-        elif name in makers:
-            left.extend(makers[name].input)
-
-
-def _behind(model: Any, output: str) -> Iterator[Any]:
-    """Nodes that an output is computed by, the last first."""
-    wanted = {output}
-    for node in reversed(model.graph.node):
-        if wanted.intersection(node.output):
-            wanted.update(node.input)
-            yield node

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from atonc.compiler.frontends.tails import note_of, told_tail
 from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, copied, layers_of, magnitudes, own_constants
 from atonc.insight.quantizing.judge import QuantizationJudge, Signal, poor_outputs, unlike_heads
 from atonc.insight.quantizing.loading import raised, read, require_fixed_outputs, tidy
@@ -83,8 +84,10 @@ def quantize(model: Path, data: Path | None, settings: QuantizeOptions | None = 
             samples = read_samples(data, {name: graph.shapes[name] for name in graph.inputs}, settings)
             samples = replace(samples, feeds=tuple(typed(feed, graph.types, str(data)) for feed in samples.feeds))
         require_trained_range(norm, samples.feeds, str(data))
-        samples = replace(samples, notes=(*samples.notes, *notes))
-        return quantize_graph(graph, samples, settings, model.name)
+        tail = told_tail(exported)
+        samples = replace(samples, notes=(*samples.notes, *notes, *([note_of(tail)] if tail else [])))
+        found = quantize_graph(graph, samples, settings, model.name)
+        return replace(found, tail=tail)
 
 
 def _prepared(model: Any, settings: QuantizeOptions, name: str) -> tuple[Any, dict[str, str], list[str]]:

@@ -7,6 +7,7 @@ from math import inf, isfinite, log10
 from pathlib import Path
 from typing import Any
 
+from atonc.compiler.ir.types import Tail
 from atonc.compiler.request.options import MODEL, names, shapes, size
 from atonc.machine.base.declare import RARE, Takes, check, option
 from atonc.machine.base.errors import InputError
@@ -92,8 +93,8 @@ class QuantizeOptions:
         metavar="SHAPES", parse=shapes, takes=RARE,
     )  # fmt: skip
     cut_outputs: tuple[str, ...] = option(
-        (), "--cut-output-tensors", MODEL, "the model ends with these tensors: tails such as NMS are left to the "
-        "application", metavar="NAMES", parse=names,
+        (), "--cut-output-tensors", MODEL, "the model ends with these tensors; NMS is cut by itself, or refused with "
+        "none", metavar="NAMES", parse=names,
     )  # fmt: skip
     calibration: str = option(
         "output",
@@ -341,6 +342,7 @@ class Quantised:
     sizes: tuple[PrecisionPoint, ...] = ()  # the front of flash against error; empty where all weights have 8 bits
     tensors: tuple[TensorPrecision, ...] = ()
     widths: tuple[WidePoint, ...] = ()  # steps of --wide
+    tail: Tail | None = None  # what the model ended with, and stays for the application
     states: tuple[str, ...] = ()  # OUT=IN, both ends with one scale: what the compiler is told
 
     @property

@@ -20,7 +20,7 @@ from atonc.compiler.frontends.coverage import coverage, quantiser
 from atonc.compiler.ir import Graph, text
 from atonc.compiler.lower.map_ops import CpuReason, Mapped
 from atonc.compiler.lower.semantics.error_model import ExpectedError, expected_errors
-from atonc.compiler.place.notes import placement_notes
+from atonc.compiler.place.pools import placement_notes
 from atonc.compiler.plan.policy import MOST_CODES
 from atonc.compiler.plan.task import tasks_of
 from atonc.compiler.plan.types import BufferKind, CpuPlan
@@ -417,6 +417,7 @@ def as_json(view: CompileView) -> dict[str, Any]:
         "errors": error_data(compiled),
         "verify": _verify_data(compiled.report),
         "notes": list(dict.fromkeys((*compiled.source.notes, *graph.notes, *memory_notes(view)))),
+        "tail": compiled.source.tail.as_dict() if compiled.source.tail else None,
         "files": list(view.files),
         "seconds": compiled.seconds,
     }

@@ -254,6 +254,7 @@ def as_json(result: Quantised) -> dict[str, Any]:
         "front": [candidate.as_dict() for candidate in result.front],
         "float_nodes": list(result.float_nodes),
         "notes": list(result.notes),
+        "tail": result.tail.as_dict() if result.tail else None,
         "states": list(result.states),
         "sizes": [point.as_dict() for point in result.sizes],
         "tensors": [tensor.as_dict() for tensor in result.tensors],

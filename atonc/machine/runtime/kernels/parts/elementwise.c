@@ -25,6 +25,27 @@ void atonc_lookup(void *out, const uint8_t *in, uint32_t count, const uint8_t *t
   }
 }
 
+/* A function of codes of 16 bits: on lines between the entries of a table, which are 2^bits codes apart, from -32768 on.
+ * Neighbours in the table differ by less than 2^15; 1 to 14 bits. */
+void atonc_curve(int16_t *out, const int16_t *in, uint32_t count, const int16_t *table, int32_t bits)
+{
+  uint32_t done = 0;
+#ifdef ATONC_VECTORS
+  for (; count - done >= 8; done += 8) {
+    uint16x8_t place = veorq_u16(vldrhq_u16((const uint16_t *)in + done), vdupq_n_u16(0x8000));
+    uint16x8_t at = vshlq_r_u16(place, -bits), rest = vandq_u16(vshlq_r_u16(place, 15 - bits), vdupq_n_u16(0x7FFF));
+    int16x8_t from = vldrhq_gather_shifted_offset_s16(table, at);
+    int16x8_t step = vsubq_s16(vldrhq_gather_shifted_offset_s16(table + 1, at), from);
+    vstrhq_s16(out + done, vaddq_s16(from, vqrdmulhq_s16(step, vreinterpretq_s16_u16(rest))));
+  }
+#endif
+  for (uint32_t i = done; i < count; i++) {
+    int32_t place = in[i] + 32768, rest = place & ((1 << bits) - 1);
+    const int16_t *from = table + (place >> bits);
+    out[i] = (int16_t)(from[0] + (((from[1] - from[0]) * rest + (1 << (bits - 1))) >> bits));
+  }
+}
+
 /* The two conversions that most networks have at their ends. */
 
 static void floats_to_bytes_plain(uint8_t *out, const atonc_format *format, const float *in, uint32_t count,
@@ -181,6 +202,49 @@ static void bytes_to_floats(float *out, const uint8_t *in, const atonc_format *f
   for (uint32_t i = 0; i < count; i++) out[i] = table[in[i]];
 }
 
+#ifdef ATONC_VECTORS
+/* Floats to codes of 16 bits. A quotient needs all its 24 bits to be rounded as the source of the network does: the product
+ * with the reciprocal is at most two units in the last place off, a first correction leaves less than one, and from there
+ * a second one gives the correctly rounded quotient (Markstein), since remainders are exact. How many were written: none
+ * where a value is so far beyond all codes that a product may be infinite. */
+ATONC_INLINE uint32_t quantise_words(int16_t *out, const atonc_format *format, const float *in, uint32_t count, int to_even)
+{
+  float scale = (float)format->scale, factor = 1.0f / scale;
+  float32x4_t most = vdupq_n_f32(0.0f);
+  int32x4_t low = vdupq_n_s32((int32_t)format->low), high = vdupq_n_s32((int32_t)format->high);
+  uint32_t done = count & ~3u;
+  for (int16_t *end = out + done; out < end; in += 4, out += 4) {
+    float32x4_t value = vldrwq_f32(in), quotient = vmulq_n_f32(value, factor);
+    most = vmaxnmq_f32(most, vabsq_f32(value));
+    quotient = vfmaq_n_f32(quotient, vfmaq_n_f32(value, quotient, -scale), factor);
+    quotient = vfmaq_n_f32(quotient, vfmaq_n_f32(value, quotient, -scale), factor);
+    int32x4_t codes = to_even ? vcvtnq_s32_f32(quotient) : vcvtaq_s32_f32(quotient);
+    vstrhq_s32(out, vmaxq_s32(vminq_s32(codes, high), low));
+  }
+  return vmaxnmvq_f32(0.0f, most) <= 131072.0f * scale ? done : 0;
+}
+
+static uint32_t floats_to_words_vector(int16_t *out, const atonc_format *format, const float *in, uint32_t count)
+{
+  int usual = format->flags & ATONC_IN_SINGLE && format->zero == 0.0 && format->middle == 0 && !format->first_bits;
+  if (!usual || !(format->scale > 1e-20 && format->scale < 1e20)) return 0;
+  if (format->flags & ATONC_TO_EVEN) return quantise_words(out, format, in, count, 1);
+  return quantise_words(out, format, in, count, 0);
+}
+
+/* One rounding, as of the product in double precision: both factors together have fewer bits than that. */
+static uint32_t words_to_floats_vector(float *out, const int16_t *in, const atonc_format *format, uint32_t count)
+{
+  float scale = (float)format->scale;
+  if (scale != format->scale || format->zero != 0.0 || !(scale > 1e-30f && scale < 1e30f)) return 0;
+  uint32_t done = count & ~3u;
+  for (float *end = out + done; out < end; in += 4, out += 4) {
+    vstrwq_f32(out, vmulq_n_f32(vcvtq_f32_s32(vldrhq_s32(in)), scale));
+  }
+  return done;
+}
+#endif
+
 /* From one number format to another: quantise, dequantise, requantise, and what only clips. */
 void atonc_convert(void *out, const atonc_format *out_format, const void *in, const atonc_format *in_format,
                    uint32_t count)
@@ -196,7 +260,12 @@ void atonc_convert(void *out, const atonc_format *out_format, const void *in, co
     bytes_to_floats(out, in, in_format, count);
     return;
   }
-  for (uint32_t i = 0; i < count; i++) put(out, i, out_format, real_at(in, i, in_format));
+  uint32_t done = 0;
+#ifdef ATONC_VECTORS
+  if (plain && from == ATONC_F32 && to == ATONC_S16) done = floats_to_words_vector(out, out_format, in, count);
+  if (plain && from == ATONC_S16 && to == ATONC_F32) done = words_to_floats_vector(out, in, in_format, count);
+#endif
+  for (uint32_t i = done; i < count; i++) put(out, i, out_format, real_at(in, i, in_format));
 }
 
 static int plain_floats(const atonc_format *format)
