@@ -85,7 +85,7 @@ def measure(key: str, case: Case, folder: Path, count: int) -> dict[str, Any]:
 
 
 def pooled_db(found: Signal) -> float:
-    """Of the energy of all samples together, which the loudest of them decide."""
+    """Takes the energy of all samples together, which the loudest of them decide."""
     return float(decibels(found.signal.sum(0), found.noise.sum(0)))
 
 
@@ -112,12 +112,13 @@ def page(rows: dict[str, Any]) -> str:
         cells.append([key, printed, f"{row['held_db']:.1f}", *theirs, span(row["gain_db"], "+.2f"), clipped, pooled])
     missed = [key for key in rows if key not in inside]
     counted = (
-        f"The printed interval holds the held figure on {len(inside)} of {len(rows)}{listed(missed, 'not on')}. Against "
-        f"the best of onnxruntime's three: surely better on {len(better)}, surely worse on {len(worse)}{listed(worse)}."
+        f"The printed interval holds the held figure on {len(inside)} of {len(rows)}{listed(missed, 'not on')}. "
+        f"Against the best of onnxruntime's three: surely better on {len(better)}, surely worse on {len(worse)}"
+        f"{listed(worse)}."
     )
-    what = table(["network", "what", "samples", "held", "seconds of processor time"],
-                 [[key, row["what"], row["samples"], row["held"], f"{row['seconds']:.0f}"] for key, row in rows.items()],
-                 )  # fmt: skip
+    heads_of_what = ["network", "what", "samples", "held", "seconds of processor time"]
+    what = table(heads_of_what, ([key, *(row[name] for name in ("what", "samples", "held")), f"{row['seconds']:.0f}"]
+                                 for key, row in rows.items()))  # fmt: skip
     return "\n".join([INTRODUCTION, counted, "", *table(heads, cells), "", *what, ""])
 
 
@@ -137,5 +138,6 @@ channel) get the same samples and their default settings. All are judged in the 
 evaluate`) on samples of another seed, which no quantiser saw. dB: the mean over the samples of each sample's signal to
 noise against float. *Printed* is what `quantize` says, with its interval; *held* is to lie inside. The gain is that
 over the best of onnxruntime's three on the held samples, drawn again and again. *Pooled* is the energy of all held
-samples over that of all their errors, which a few loud samples decide: no choice follows it. Nothing here ran on a board.
+samples over that of all their errors, which a few loud samples decide: no choice follows it. Nothing here ran on a
+board.
 """

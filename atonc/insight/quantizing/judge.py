@@ -84,13 +84,12 @@ class Signal:
         return [Signal(self.signal[:, [k]], self.noise[:, [k]]) for k in range(self.noise.shape[1])]
 
     def interval(self, file: Signal | None = None) -> tuple[float, float]:
-        """95 % of the figures that as many new samples give: they differ from these as two draws of these do; and never
-        less than either half is off. `file`: what was learnt from these samples, too; new ones lie between."""
+        """95 % of the figures that as many new samples give, by the spread of these (Student's t); and never less than
+        either half is off. `file`: what was learnt from these samples, too; new ones lie between."""
         found, both = self.by_sample.mean(1), [self.db, *([file.db] if file else [])]
-        count, halves = len(found), [float(half.mean()) for half in np.array_split(found, 2)]
-        drawn = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), 2 * DRAWS) @ found / count
-        low, high = np.percentile(drawn[:DRAWS] - drawn[DRAWS:], SURE)
-        return min(self.db + float(low), *both, *halves), max(max(both) + float(high), *halves)
+        count, halves = len(found), [float(half.mean()) for half in np.array_split(found, 2) if len(half)]
+        half_width = (1.96 + 2.5 / max(count - 1, 1)) * float(found.std()) * (2 / max(count - 1, 1)) ** 0.5
+        return min(self.db - half_width, *both, *halves), max(max(both) + half_width, *halves)
 
     def gain_over(self, other: Signal) -> tuple[float, float]:
         """By how many dB it is better, 95 %, drawn from the samples again and again; the other is of the same ones."""
@@ -242,7 +241,7 @@ class QuantizationJudge:
 
     @property
     def whole(self) -> QuantizationJudge:
-        """Of the outputs alone, not taken apart."""
+        """Judges outputs alone, not taken apart."""
         return replace(self, names=self.shown, parts={})
 
     def _ends(self, model: Any) -> Ends:

@@ -108,7 +108,7 @@ class Workbench:
         return OnnxWriter(self.graph, plan, scales, self.layers if layers is None else layers, wide).model()
 
     def models(self, tuning: Tuning, layers: Sequence[Mended] = ()) -> list[Any]:
-        """Of both halves."""
+        """Makes the model of either half."""
         made = layers or [half.layers for half in self.halves]
         return [half.model(tuning, one) for half, one in zip(self.halves, made, strict=True)]
 
