@@ -21,6 +21,7 @@ from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
 from atonc.delivery.generate import generating
 from atonc.doors.cli.cli import parser
+from atonc.doors.python.compilation import session_of
 from atonc.insight.report.compile_text import edge_text
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.emu.network import load
@@ -403,7 +404,7 @@ def test_a_row_attends_to_a_cache_where_it_lies() -> None:
 
 @pytest.mark.parametrize("channels_first", [True, False])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_window_over_frames_moves_nothing_but_its_state(channels_first: bool, seed: int) -> None:
+def test_a_window_over_frames_moves_nothing_but_its_state(channels_first: bool, seed: int, tmp_path: Path) -> None:
     """Rows of channels first would be scattered bytes: the state is kept as the convolution reads it."""
     source = window(channels_first, seed)
     compiled = compile_graph(source, Options())
@@ -416,5 +417,11 @@ def test_a_window_over_frames_moves_nothing_but_its_state(channels_first: bool, 
         value = exact["n"]
         apart = np.abs(emulation.run({"x": x})["y"].astype(np.int64) - exact["y"].astype(np.int64)).max()
         assert apart <= 1, (frame, apart)
+    x, first = make_inputs(source, 0)["x"], source.states[0].first
+    generating.generate(view_of(source, "window"), tmp_path / "out")
+    for session in (session_of(compiled), load(tmp_path / "out", "window").stream()):
+        assert np.array_equal(session.states["s"], first)  # in the model's order, wherever they lie
+        session({name: x for name in session.shapes})
+        assert np.array_equal(session.states["s"], run_graph(source, {"x": x, "s": first})["n"])
     moved = [op.kind for op in compiled.graph.ops if op.kind == "transpose"]
     assert len(moved) == (2 if channels_first else 0)  # at the edges of the application

@@ -191,6 +191,12 @@ class Graph:
         kept = {state.output for state in self.states if state.kept and not state.shown}
         return tuple(name for name in self.outputs if name not in kept)
 
+    def declared_shape(self, name: str) -> tuple[int, ...]:
+        """As the model has it; memory may hold the axes of an edge in another order."""
+        shape = self.tensors[name].shape
+        order = self.turned.get(name, range(len(shape)))
+        return tuple(shape[order.index(axis)] for axis in range(len(shape)))
+
     @cached_property
     def producers(self) -> dict[str, Op]:
         return {name: op for op in self.ops for name in op.outputs if name}

@@ -230,9 +230,9 @@ def _kind_text(graph: Graph, name: str) -> str:
 
     tensor = graph.tensors[name]
     quant = f", scale {tensor.scale:g}, zero point {tensor.zero_point}" if tensor.quant is not None else ""
-    order, shape, kept = graph.turned.get(name, ()), tensor.shape, ""
-    if len(order) == len(shape) and any(one.input == name and one.kept for one in graph.states):
-        shape, kept = tuple(shape[order.index(axis)] for axis in range(len(order))), f", kept as {written(shape)}"
+    shape, kept = tensor.shape, ""
+    if name in graph.turned and any(one.input == name and one.kept for one in graph.states):
+        shape, kept = graph.declared_shape(name), f", kept as {written(shape)}"
     return f"{written(shape)} {tensor.dtype}{quant}{kept}"
 
 
