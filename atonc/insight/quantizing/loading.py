@@ -31,8 +31,8 @@ from atonc.machine.base.errors import AtoncError, ModelError, UnsupportedError, 
 
 
 def fold_norms(graph: Any) -> None:
-    """BatchNorm that onnxruntime leaves alone: into a ConvTranspose before it, as a depthwise 1x1 convolution, or as a
-    product and a sum for rows of values, which no convolution takes. Changes the graph in place."""
+    """BatchNorm that onnxruntime leaves alone: into a ConvTranspose or Gemm before it, as a depthwise 1x1 convolution,
+    or as a product and a sum for rows of values, which no convolution takes. Changes the graph in place."""
     from onnx import helper, numpy_helper
 
     constants = {proto.name: numpy_helper.to_array(proto) for proto in graph.initializer}
@@ -49,11 +49,20 @@ def fold_norms(graph: Any) -> None:
         factor = gamma / np.sqrt(variance + attribute(node, "epsilon", 1e-5))
         offset = beta - mean * factor
         alone = readers.count(x) == 1 and x not in outputs
-        if before is not None and alone and before.op_type == "ConvTranspose" and before.input[1] in constants:
-            weights, groups = constants[before.input[1]].astype(np.float64), attribute(before, "group", 1)
-            split = weights.reshape(groups, -1, *weights.shape[1:])  # group, its input channels, its output channels
-            scaled = split * factor.reshape(groups, 1, -1, *(1 for _ in weights.shape[2:]))
-            bias = constants[before.input[2]] if len(before.input) > 2 and before.input[2] else 0.0
+        merges = (
+            before is not None and before.op_type in ("ConvTranspose", "Gemm") and attribute(before, "beta", 1.0) == 1
+        )
+        given = before.input if before is not None and alone and merges else []
+        if before is not None and given and all(name in constants for name in given[1:] if name):
+            weights, groups = constants[given[1]].astype(np.float64), attribute(before, "group", 1)
+            if before.op_type == "Gemm":
+                scaled = weights * (factor[:, None] if attribute(before, "transB", 0) else factor)
+            else:
+                split = weights.reshape(
+                    groups, -1, *weights.shape[1:]
+                )  # group, its input channels, its output channels
+                scaled = split * factor.reshape(groups, 1, -1, *(1 for _ in weights.shape[2:]))
+            bias = constants[given[2]] if len(given) > 2 and given[2] else 0.0
             names = _store(graph, label, weights=scaled.reshape(weights.shape), bias=bias * factor + offset)
             before.input[:], before.output[0] = [before.input[0], *names], y
             made = []
