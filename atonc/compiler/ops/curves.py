@@ -38,7 +38,8 @@ class Curve:
 
 def curve_of(op: Op, graph: Graph) -> Curve | None:
     """Of an operator that the CPU computes so; None for any other."""
-    if op.kind not in FUNCTIONS or FUNCTIONS[op.kind].limits is not None or len(op.inputs) != 1:
+    single = op.kind == "table" or (op.kind in FUNCTIONS and FUNCTIONS[op.kind].limits is None)
+    if not single or len(op.inputs) != 1:
         return None
     x, y = graph.tensors[op.inputs[0]], graph.tensors[op.outputs[0]]
     quants = [tensor.quant for tensor in (x, y) if tensor.dtype == "int16" and tensor.quant is not None]

@@ -17,6 +17,7 @@ from atonc.insight.quantizing.loading import raised, read, require_fixed_outputs
 from atonc.insight.quantizing.mend import Mended, MendOptions, equalise
 from atonc.insight.quantizing.narrow import Narrowed, PrecisionSearch, tensors_of
 from atonc.insight.quantizing.observe import first_norm, require_trained_range, still_outputs, threads
+from atonc.insight.quantizing.parts import apart, joins
 from atonc.insight.quantizing.price import QuantizationPrice, allowed, candidate_of, choose, require_board
 from atonc.insight.quantizing.recurrent import own_sums, write_out
 from atonc.insight.quantizing.samples import Feed, Samples, read_samples, typed
@@ -61,7 +62,7 @@ def quantize(model: Path, data: Path | None, settings: QuantizeOptions | None = 
         float_model, carried, notes = _prepared(float_model, settings, model.name)
         if settings.precision != EIGHT_BITS or settings.wide or cells_of(FloatGraph(float_model)):
             float_model = raised(float_model, model.name)
-        graph = FloatGraph(own_constants(float_model, WEIGHTED))
+        graph = FloatGraph(own_constants(apart(float_model), WEIGHTED))
         require_fixed_outputs(graph, exported, model.name)
         if data is None:
             raise InputError(
@@ -109,6 +110,7 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
     # before the samples that judge are learnt from, too
     figures = dict(zip(work.judge.shown, work.judge.outputs_db(chosen.model), strict=True))
     front[place], final, layers = work.learnt_again(chosen, samples.feeds)
+    in_float = work.plan(chosen.tuning).float_nodes
     return Quantised(
         source=name,
         model=final.SerializeToString(),
@@ -117,9 +119,10 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
         outputs_db=figures,
         steps=tuple(work.steps),
         front=tuple(front),
-        float_nodes=work.plan(chosen.tuning).float_nodes,
+        float_nodes=in_float,
         notes=(
             *(*samples.notes, *still_outputs(work.judge.shown, work.judge.expected), *poor_outputs(figures)),
+            *joins(work.graph, work.seen, in_float),
             *(narrowed.notes if narrowed else ()),
         ),
         sizes=narrowed.points if narrowed else (),
