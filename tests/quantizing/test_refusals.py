@@ -12,7 +12,7 @@ pytest.importorskip("onnxruntime")
 from onnx import TensorProto, helper, numpy_helper
 
 from atonc.doors.cli.cli import main
-from atonc.insight.quantizing.loading import load
+from atonc.insight.quantizing.loading import load, tidy
 from atonc.insight.quantizing.observe import session
 from atonc.insight.quantizing.run import quantize
 from atonc.insight.quantizing.samples import read_samples
@@ -220,3 +220,38 @@ def test_command_lines_that_mean_nothing(words: str, tmp_path: Path, capsys: pyt
     assert main(["quantize", *files, *words.split()]) == 2
     said = unwrapped(capsys.readouterr().err)
     assert words.split()[1].removesuffix("%") in said and not (tmp_path / "out.onnx").exists()
+
+
+def one_in_another() -> Any:
+    """A convolution behind an If in a branch of another one; both conditions are constants."""
+
+    def choice(cond: str, kept: Any, name: str) -> Any:
+        ends = [helper.make_tensor_value_info(kept.output[0], TensorProto.FLOAT, None)]
+        other = helper.make_node("Neg", ["x"], [f"{name}_not"])
+        left = [helper.make_tensor_value_info(f"{name}_not", TensorProto.FLOAT, None)]
+        branches = {"then_branch": helper.make_graph([kept], f"{name}_then", [], ends),
+                    "else_branch": helper.make_graph([other], f"{name}_else", [], left)}  # fmt: skip
+        return helper.make_node("If", [cond], [name], name=name, **branches)
+
+    inner = choice("yes", helper.make_node("Relu", ["x"], ["positive"]), "inner")
+    nodes = [choice("yes", inner, "outer"), helper.make_node("Conv", ["outer", "w"], ["y"])]
+    shape = [1, 2, 4, 4]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy"]
+    held = [numpy_helper.from_array(np.array(True), "yes"),
+            numpy_helper.from_array(np.ones((2, 2, 1, 1), np.float32), "w")]  # fmt: skip
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], held)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def _fold(source: str, target: str) -> None:
+    import os
+
+    os.kill(os.getpid(), 11)
+
+
+def test_a_crash_of_onnxruntime_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [node.op_type for node in tidy(one_in_another(), "m").graph.node] == ["Relu", "Conv"]
+    monkeypatch.setattr("atonc.insight.quantizing.loading._fold", _fold)
+    with pytest.raises(AtoncError, match="an If in a branch of another one: it ends with signal 11") as told:
+        tidy(one_in_another(), "m")
+    assert "without If" in told.value.remedy
