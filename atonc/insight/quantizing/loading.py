@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from inspect import getsource
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +34,8 @@ from atonc.machine.base.errors import AtoncError, ModelError, UnsupportedError, 
 
 
 def fold_norms(graph: Any) -> None:
-    """BatchNorm that onnxruntime leaves alone: into a ConvTranspose before it, as a depthwise 1x1 convolution, or as a
-    product and a sum for rows of values, which no convolution takes. Changes the graph in place."""
+    """BatchNorm that onnxruntime leaves alone: into a ConvTranspose or Gemm before it, as a depthwise 1x1 convolution,
+    or as a product and a sum for rows of values, which no convolution takes. Changes the graph in place."""
     from onnx import helper, numpy_helper
 
     constants = {proto.name: numpy_helper.to_array(proto) for proto in graph.initializer}
@@ -49,11 +52,20 @@ def fold_norms(graph: Any) -> None:
         factor = gamma / np.sqrt(variance + attribute(node, "epsilon", 1e-5))
         offset = beta - mean * factor
         alone = readers.count(x) == 1 and x not in outputs
-        if before is not None and alone and before.op_type == "ConvTranspose" and before.input[1] in constants:
-            weights, groups = constants[before.input[1]].astype(np.float64), attribute(before, "group", 1)
-            split = weights.reshape(groups, -1, *weights.shape[1:])  # group, its input channels, its output channels
-            scaled = split * factor.reshape(groups, 1, -1, *(1 for _ in weights.shape[2:]))
-            bias = constants[before.input[2]] if len(before.input) > 2 and before.input[2] else 0.0
+        merges = (
+            before is not None and before.op_type in ("ConvTranspose", "Gemm") and attribute(before, "beta", 1.0) == 1
+        )
+        given = before.input if before is not None and alone and merges else []
+        if before is not None and given and all(name in constants for name in given[1:] if name):
+            weights, groups = constants[given[1]].astype(np.float64), attribute(before, "group", 1)
+            if before.op_type == "Gemm":
+                scaled = weights * (factor[:, None] if attribute(before, "transB", 0) else factor)
+            else:
+                split = weights.reshape(
+                    groups, -1, *weights.shape[1:]
+                )  # group, its input channels, its output channels
+                scaled = split * factor.reshape(groups, 1, -1, *(1 for _ in weights.shape[2:]))
+            bias = constants[given[2]] if len(given) > 2 and given[2] else 0.0
             names = _store(graph, label, weights=scaled.reshape(weights.shape), bias=bias * factor + offset)
             before.input[:], before.output[0] = [before.input[0], *names], y
             made = []
@@ -322,7 +334,8 @@ def tidy(model: Any, name: str) -> Any:
         versions = {entry.domain: entry.version for entry in model.opset_import}
         if versions.get("", versions.get("ai.onnx", 1)) < OPSET:
             model = version_converter.convert_version(model, OPSET)
-        found = _optimised(_optimised(model) if expanded else model)  # in what was expanded one fold leads to another
+        model = _optimised(model, name) if expanded else model  # in what was expanded one fold leads to another
+        found = _optimised(model, name)
         settle_choices(found.graph)
         drop_empty(found.graph)
         fold_norms(found.graph)
@@ -352,17 +365,34 @@ def tidy(model: Any, name: str) -> Any:
     return found
 
 
-def _optimised(model: Any) -> Any:
-    import onnx
+def _fold(source: str, target: str) -> None:
     import onnxruntime as ort
 
+    settings = ort.SessionOptions()
+    settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    settings.optimized_model_filepath = target
+    settings.log_severity_level = 4
+    ort.InferenceSession(source, settings, providers=["CPUExecutionProvider"])
+
+
+def _apart(*files: str) -> subprocess.CompletedProcess[str]:
+    script = f"import sys\n{getsource(_fold)}\n_fold(*sys.argv[1:])"
+    return subprocess.run([sys.executable, "-c", script, *files], capture_output=True, text=True)
+
+
+def _optimised(model: Any, name: str) -> Any:
+    """In a process of its own where an If lies in another: onnxruntime crashes at some of these."""
+    import onnx
+
     with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "tidy.onnx"
-        settings = ort.SessionOptions()
-        settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
-        settings.optimized_model_filepath = str(target)
-        settings.log_severity_level = 4
-        ort.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
+        source, target = (str(Path(folder) / name) for name in ("model.onnx", "tidy.onnx"))
+        onnx.save(model, source)
+        if not any(node.op_type == "If" for one in [*_graphs(model.graph)][1:] for node in one.node):
+            _fold(source, target)
+        elif (done := _apart(source, target)).returncode:
+            told = (done.stderr.strip().splitlines() or [f"it ends with signal {-done.returncode}"])[-1]
+            what = f"onnxruntime cannot fold an If in a branch of another one: {told[:300]}"
+            raise ModelError(what, where=name, remedy="export the model for one case, without If")
         return onnx.shape_inference.infer_shapes(onnx.load(target))
 
 
