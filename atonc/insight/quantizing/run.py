@@ -94,11 +94,13 @@ def quantize(model: Path, data: Path | None, settings: QuantizeOptions | None = 
         tail = told_tail(exported)
         samples = replace(samples, notes=(*samples.notes, *notes, *([note_of(tail)] if tail else [])))
         found = quantize_graph(graph, samples, settings, model.name)
-        return replace(found, tail=tail, notes=(*found.notes, *(_told_trained(trained, found.model) if trained else ())))
+        return replace(found, tail=tail, notes=(*found.notes, *_told_trained(trained, found.model)))
 
 
 def _told_trained(trained: Sequence[tuple[str, str, Scale]], made: bytes) -> list[str]:
     """Which ranges of fake quantisation are those of the file."""
+    if not trained:
+        return []
     written = FloatGraph(parse(made, "quantised"))
     ends = {"QuantizeLinear": lambda node: node.input[0], "DequantizeLinear": lambda node: node.output[0]}
     held = {
