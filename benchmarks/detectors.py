@@ -148,7 +148,7 @@ def measure(key: str, folder: Path, count: int) -> dict[str, Any]:
     gains = [mean_precision(seen_by["atonc"], some)[0] - mean_precision(seen_by[best], some)[0] for some in draws]
     row |= {"best": best, "gain": [float(end) for end in np.percentile(gains, (2.5, 97.5))], "tried": len(theirs)}
     row["db"] = {label: signal.db for label, signal in found.items()}
-    row["printed_db"], row["interval_db"] = made.chosen.snr_db, getattr(made.chosen, "interval_db", None)
+    row["printed_db"], row["interval_db"] = made.chosen.snr_db, made.chosen.interval_db
     return {**row, "samples": count, "seconds": time.process_time() - started}
 
 
@@ -197,7 +197,7 @@ def page(rows: dict[str, Any]) -> str:
     no_worse = sum(row["atonc"][0] >= row[row["best"]][0] for row in heads.values())
     worse = [key for key, row in heads.items() if row["gain"][1] < 0]
     near = sum(row["float"][0] - row["atonc"][0] <= 1 for row in heads.values())
-    ends = {key: row["interval_db"] or (np.inf, np.inf) for key, row in heads.items()}
+    ends = {key: row["interval_db"] for key, row in heads.items()}
     inside = [key for key, row in heads.items() if ends[key][0] <= row["db"]["atonc"] <= ends[key][1]]
     shares = {key: row["same"] / max(row["float"], row["chip"], 1) for key, row in tails.items()}
     cells = [[key, *(f"{row[label][0]:.1f}, {row[label][1]:.1f}" if label in row else "refused"
@@ -218,8 +218,8 @@ def page(rows: dict[str, Any]) -> str:
         *table(["detector", "float", "atonc", *labels, "mAP50 over the best, 95 %"], cells), "",
         "Signal to noise against float in dB, mean of the outputs: what `quantize` prints, with its interval, and what "
         "the held pictures give.", "", *table(["detector", "printed", "held", *labels], noise), "",
-        f"Suppression inside, {SUPPRESSED} held pictures: quantised and compiled as the files are (`atonc quantize`, then "
-        "`atonc generate`). Equal: "
+        f"Suppression inside, {SUPPRESSED} held pictures: quantised and compiled as the files are (`atonc quantize`, "
+        "then `atonc generate`). Equal: "
         f"of the boxes of the side that has more, those with one of their class at an overlap of {EQUAL} on the other.",
         "", *table(["file", "what it ends with", "outputs", "operators left", "boxes, float", "boxes, chip", "equal",
                     "ms"], forms), "",
@@ -230,4 +230,4 @@ def page(rows: dict[str, Any]) -> str:
 
 def _printed(row: dict[str, Any]) -> str:
     ends = row["interval_db"]
-    return f"{row['printed_db']:.1f}" + (f" ({ends[0]:.1f} to {ends[1]:.1f})" if ends else "")
+    return f"{row['printed_db']:.1f} ({ends[0]:.1f} to {ends[1]:.1f})"
