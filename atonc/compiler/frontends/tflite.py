@@ -39,7 +39,7 @@ from atonc.compiler.frontends.tflite_ops import Source, axis_of
 from atonc.compiler.ir import Array, CarriedState, Graph, Op, Quantisation, Tensor, check
 from atonc.compiler.ir.types import Tail, check_shape
 from atonc.compiler.ops import rounding, run_op
-from atonc.compiler.ops.registry import filed
+from atonc.compiler.ops.registry import filed, is_move
 from atonc.compiler.ops.run import REPORT, RULE, said
 from atonc.compiler.ops.shapes import infer_shape
 from atonc.machine.base.errors import InputError, ModelError, UnsupportedError, plain
@@ -141,6 +141,7 @@ class _Tensors:
         self.listed = [self._read(index, table) for index, table in enumerate(tables)]
         self.index = {tensor.name: index for index, tensor in enumerate(self.listed)}
         self.made: dict[str, Tensor] = {}
+        self.coded: dict[str, Tensor] = {}  # real value behind FAKE_QUANT -> its codes
 
     def at(self, index: int) -> Tensor:
         if not 0 <= index < len(self.listed):
@@ -321,6 +322,8 @@ def _operator(index: int, table: FlatTable, codes: list[str], tensors: _Tensors,
     name = f"{codes[number]}_{index}"
     if codes[number] == "DENSIFY":
         return _densified(table, name, tensors)
+    if codes[number] == "FAKE_QUANT":
+        return _faked(table, name, tensors)
     if codes[number] not in TRANSLATORS:
         computed = [tensors.listed[i].name for i in operand_indices(table, OperatorField.INPUTS, name)
                     if 0 <= i < len(tensors.listed) and not tensors.listed[i].is_constant]  # fmt: skip
@@ -347,6 +350,8 @@ def _operator(index: int, table: FlatTable, codes: list[str], tensors: _Tensors,
     op = Op(done.kind, name, tuple(done.inputs), outputs, attrs, (name,))
     require_operands(op)
     _check_shape(op, operands[1][0], tensors)
+    if op.inputs[0] in tensors.coded and len(outputs) == 1 and (is_move(op.kind) or op.kind == "max_pool"):
+        return _moved_codes(op, tensors)
     if not set(operands[1]) & set(kept) and _folded(op, operands[1], tensors):
         return []
     return [*done.before, *tflite_ops.on_codes(source.code, op, tensors.named, tensors.add)]
@@ -362,6 +367,42 @@ def _densified(table: FlatTable, name: str, tensors: _Tensors) -> list[Op]:
         raise ModelError("DENSIFY of what is no constant, or of another shape", where=name)
     tensors.listed[made[0]] = replace(result, data=source.data)
     return []
+
+
+def _faked(table: FlatTable, name: str, tensors: _Tensors) -> list[Op]:
+    """FAKE_QUANT of training says where the trained network has codes, and which: a constant has them from here on, any
+    other value goes through them. Its range is taken as it stands."""
+    given, made = (operand_indices(table, k, name) for k in (OperatorField.INPUTS, OperatorField.OUTPUTS))
+    if (len(given), len(made)) != (1, 1):
+        raise ModelError("FAKE_QUANT takes one tensor and gives one", where=name)
+    x, y = tensors.at(given[0]), tensors.at(made[0])
+    quant, (low, high) = tflite_ops.fake_format(table.table(OperatorField.OPTIONS) or tflite_ops.EMPTY, name)
+    if not x.is_float or not y.is_float:
+        raise ModelError(f"FAKE_QUANT of {x.dtype}", where=name)
+    y = tensors.listed[made[0]] = replace(y, shape=x.shape)
+    if x.data is not None:
+        codes = np.clip(np.rint(x.data / np.float64(quant.scales[0])) + quant.zero_points[0], low, high)
+        tensors.listed[made[0]] = replace(y, dtype="int8", quant=quant, data=codes.astype(np.int8))
+        return []
+    coded = replace(y, name=f"{y.name}:codes", dtype="int8", quant=quant)
+    tensors.add(coded)
+    ops, last = [Op("quantize", name, (x.name,), (coded.name,), rounding.attribute("quantize"), (name,))], coded.name
+    if (low, high) != (-128, 127):  # int8 has more codes than the training: the ends are those of the range
+        first, final = ((end - coded.zero_point) * coded.scale for end in (low, high))
+        last = f"{y.name}:range"
+        tensors.add(replace(coded, name=last))
+        ops.append(Op("clip", f"{name}:range", (coded.name,), (last,), {"low": first, "high": final}, (name,)))
+    tensors.coded[y.name] = tensors.made[last]
+    return [*ops, Op("dequantize", f"{name}:real", (last,), (y.name,), {}, (name,))]
+
+
+def _moved_codes(op: Op, tensors: _Tensors) -> list[Op]:
+    """What only moves or compares values gives codes on to whoever computes."""
+    codes, y = tensors.coded[op.inputs[0]], tensors.named(op.outputs[0])
+    made = tensors.coded[y.name] = replace(codes, name=f"{y.name}:codes", shape=y.shape)
+    tensors.add(made)
+    moved = replace(op, inputs=(codes.name, *op.inputs[1:]), outputs=(made.name,))
+    return [moved, Op("dequantize", f"{op.name}:real", (made.name,), (y.name,), {}, op.origin)]
 
 
 def _resolved(source: tflite_ops.Source, outputs: list[int], tensors: _Tensors) -> tflite_ops.Source:

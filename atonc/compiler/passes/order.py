@@ -19,7 +19,14 @@ from atonc.compiler.passes.formats import (
     shift_uint8,
     split_formats,
 )
-from atonc.compiler.passes.layers import fuse_activations, fuse_affine, make_integer_biases, split_leaky, still_channels
+from atonc.compiler.passes.layers import (
+    code_weights,
+    fuse_activations,
+    fuse_affine,
+    make_integer_biases,
+    split_leaky,
+    still_channels,
+)
 from atonc.compiler.passes.layout import absorb_transposes, make_channel_last, move_transposes, set_channel_positions
 from atonc.compiler.passes.make_tables import make_tables
 from atonc.compiler.passes.reshapes import lower_packs, move_reshapes, widen_operands
@@ -96,6 +103,7 @@ PASSES: tuple[Pass, ...] = (
     drop_identities,
     fuse_affine,
     fuse_activations,
+    code_weights,
     make_integer_biases,
     split_leaky,
     fold_pads,

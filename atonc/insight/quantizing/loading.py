@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from inspect import getsource
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +30,14 @@ from atonc.insight.quantizing.transformers import (
     spelled_norms,
     sums_as_products,
 )
+from atonc.insight.quantizing.types import RANGES_KEY, Scale
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError, ModelError, UnsupportedError, not_loaded
 
 
 def fold_norms(graph: Any) -> None:
-    """BatchNorm that onnxruntime leaves alone: into a ConvTranspose before it, as a depthwise 1x1 convolution, or as a
-    product and a sum for rows of values, which no convolution takes. Changes the graph in place."""
+    """BatchNorm that onnxruntime leaves alone: into a ConvTranspose or Gemm before it, as a depthwise 1x1 convolution,
+    or as a product and a sum for rows of values, which no convolution takes. Changes the graph in place."""
     from onnx import helper, numpy_helper
 
     constants = {proto.name: numpy_helper.to_array(proto) for proto in graph.initializer}
@@ -49,11 +54,20 @@ def fold_norms(graph: Any) -> None:
         factor = gamma / np.sqrt(variance + attribute(node, "epsilon", 1e-5))
         offset = beta - mean * factor
         alone = readers.count(x) == 1 and x not in outputs
-        if before is not None and alone and before.op_type == "ConvTranspose" and before.input[1] in constants:
-            weights, groups = constants[before.input[1]].astype(np.float64), attribute(before, "group", 1)
-            split = weights.reshape(groups, -1, *weights.shape[1:])  # group, its input channels, its output channels
-            scaled = split * factor.reshape(groups, 1, -1, *(1 for _ in weights.shape[2:]))
-            bias = constants[before.input[2]] if len(before.input) > 2 and before.input[2] else 0.0
+        merges = (
+            before is not None and before.op_type in ("ConvTranspose", "Gemm") and attribute(before, "beta", 1.0) == 1
+        )
+        given = before.input if before is not None and alone and merges else []
+        if before is not None and given and all(name in constants for name in given[1:] if name):
+            weights, groups = constants[given[1]].astype(np.float64), attribute(before, "group", 1)
+            if before.op_type == "Gemm":
+                scaled = weights * (factor[:, None] if attribute(before, "transB", 0) else factor)
+            else:
+                split = weights.reshape(
+                    groups, -1, *weights.shape[1:]
+                )  # group, its input channels, its output channels
+                scaled = split * factor.reshape(groups, 1, -1, *(1 for _ in weights.shape[2:]))
+            bias = constants[given[2]] if len(given) > 2 and given[2] else 0.0
             names = _store(graph, label, weights=scaled.reshape(weights.shape), bias=bias * factor + offset)
             before.input[:], before.output[0] = [before.input[0], *names], y
             made = []
@@ -173,8 +187,62 @@ def _as_onnx(path: Path, cut_outputs: Sequence[str]) -> Any:
         return read_float(data, path.stem, cut_outputs)
     else:
         model = parse(data, path.name)
+        take_ranges(model)
     cut(model, cut_outputs)
     return model
+
+
+def take_ranges(model: Any) -> None:
+    """What training with fake quantisation leaves, pairs of QuantizeLinear and DequantizeLinear around real values, is
+    taken out: the model tells the ranges of activations, and weights become the numbers that their pairs give."""
+    from onnx import helper, numpy_helper
+
+    graph = model.graph
+    constants = {proto.name: numpy_helper.to_array(proto) for proto in graph.initializer}
+    coded: dict[str, Any] = {node.output[0]: node for node in graph.node if node.op_type == "QuantizeLinear"}
+    back = [node for node in graph.node if node.op_type == "DequantizeLinear"]
+    for entry in [entry for entry in model.metadata_props if entry.key == RANGES_KEY]:
+        model.metadata_props.remove(entry)  # only what is found here counts
+    stored = any(node.op_type in QUANTISED[2:] for node in graph.node) or any(n.input[0] not in coded for n in back)
+    if stored or not all(len(one.input) == 3 and constants.keys() >= {*one.input[1:]} for one in coded.values()):
+        return  # such a model is quantised already
+    rows = []
+    for node in back:
+        before, target = coded[node.input[0]], node.output[0]
+        source, scale, zero = before.input[0], *(constants[name] for name in before.input[1:])
+        if not (np.isfinite(scale) & (scale > 0)).all():
+            raise ModelError("a scale that is no positive number", where=before.name or source)
+        if source in constants:
+            value = fake_quantised(constants[source], scale, zero, attribute(before, "axis", 1))
+            graph.initializer.append(numpy_helper.from_array(value, target))
+            graph.node.remove(node)
+            continue
+        if scale.size > 1 or zero.dtype.itemsize > 1:
+            raise UnsupportedError(
+                "fake quantisation of an activation with a scale for each channel, or with 16 bits",
+                where=before.name or source,
+                rule="activations have one scale and 8 bits",
+                remedy="compile it as it is (atonc generate)",
+            )
+        rows.append((source, target, scale.item(), zero.item() - 128 * (zero.dtype == np.uint8)))
+        node.CopyFrom(helper.make_node("Identity", [source], [target], node.name))
+    for node in coded.values():
+        graph.node.remove(node)
+    if rows:
+        model.metadata_props.add(key=RANGES_KEY, value=json.dumps(rows))
+
+
+def fake_quantised(values: Array, scale: Array, zero: Array, axis: int) -> Array:
+    along = [-1 if k == axis % values.ndim else 1 for k in range(values.ndim)] if scale.size > 1 else ()
+    size, middle, ends = scale.reshape(along), zero.astype(np.int64).reshape(along), np.iinfo(zero.dtype)
+    found: Array = (np.clip(np.rint(values / size) + middle, ends.min, ends.max) - middle) * size
+    return found.astype(np.float32)
+
+
+def told_ranges(model: Any) -> list[tuple[str, str, Scale]]:
+    """Names of a tensor before and behind its fake quantisation, and scale and zero point of that."""
+    text = next((entry.value for entry in model.metadata_props if entry.key == RANGES_KEY), "[]")
+    return [(before, behind, Scale(scale, zero)) for before, behind, scale, zero in json.loads(text)]
 
 
 def parse(data: bytes, name: str) -> Any:
@@ -322,7 +390,8 @@ def tidy(model: Any, name: str) -> Any:
         versions = {entry.domain: entry.version for entry in model.opset_import}
         if versions.get("", versions.get("ai.onnx", 1)) < OPSET:
             model = version_converter.convert_version(model, OPSET)
-        found = _optimised(_optimised(model) if expanded else model)  # in what was expanded one fold leads to another
+        model = _optimised(model, name) if expanded else model  # in what was expanded one fold leads to another
+        found = _optimised(model, name)
         settle_choices(found.graph)
         drop_empty(found.graph)
         fold_norms(found.graph)
@@ -352,17 +421,34 @@ def tidy(model: Any, name: str) -> Any:
     return found
 
 
-def _optimised(model: Any) -> Any:
-    import onnx
+def _fold(source: str, target: str) -> None:
     import onnxruntime as ort
 
+    settings = ort.SessionOptions()
+    settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    settings.optimized_model_filepath = target
+    settings.log_severity_level = 4
+    ort.InferenceSession(source, settings, providers=["CPUExecutionProvider"])
+
+
+def _apart(*files: str) -> subprocess.CompletedProcess[str]:
+    script = f"import sys\n{getsource(_fold)}\n_fold(*sys.argv[1:])"
+    return subprocess.run([sys.executable, "-c", script, *files], capture_output=True, text=True)
+
+
+def _optimised(model: Any, name: str) -> Any:
+    """In a process of its own where an If lies in another: onnxruntime crashes at some of these."""
+    import onnx
+
     with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "tidy.onnx"
-        settings = ort.SessionOptions()
-        settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
-        settings.optimized_model_filepath = str(target)
-        settings.log_severity_level = 4
-        ort.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
+        source, target = (str(Path(folder) / name) for name in ("model.onnx", "tidy.onnx"))
+        onnx.save(model, source)
+        if not any(node.op_type == "If" for one in [*_graphs(model.graph)][1:] for node in one.node):
+            _fold(source, target)
+        elif (done := _apart(source, target)).returncode:
+            told = (done.stderr.strip().splitlines() or [f"it ends with signal {-done.returncode}"])[-1]
+            what = f"onnxruntime cannot fold an If in a branch of another one: {told[:300]}"
+            raise ModelError(what, where=name, remedy="export the model for one case, without If")
         return onnx.shape_inference.infer_shapes(onnx.load(target))
 
 
