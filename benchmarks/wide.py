@@ -63,6 +63,7 @@ def on_cpu(view: CompileView) -> str:
             kind = kinds[step.plan.op]  # type: ignore[union-attr]
             spent[kind] += cost.milliseconds
             count[kind] += 1
+    by_time = sorted(spent, key=lambda kind: -spent[kind])
     return "; ".join(f"{count[kind]} {kind} {spent[kind]:.3f}" for kind in by_time) or "-"
 
 
