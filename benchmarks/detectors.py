@@ -23,6 +23,7 @@ from atonc.insight.quantizing.graph import FloatGraph
 from atonc.insight.quantizing.judge import Signal
 from atonc.insight.quantizing.loading import load
 from atonc.insight.quantizing.observe import outputs, threads
+from atonc.insight.quantizing.parts import BEFORE
 from atonc.insight.quantizing.price import chip_outputs, compiled_model
 from atonc.insight.quantizing.run import quantize
 from atonc.insight.quantizing.types import QuantizeOptions
@@ -164,16 +165,16 @@ def suppressing(key: str, folder: Path, count: int) -> dict[str, Any]:
         made = quantize(file, data, QuantizeOptions(samples=count, threads=1))
     assert made.tail is not None
     compiled = compiled_model(made.model, QuantizeOptions().board)
-    names = list(compiled.source.outputs)
     seen = chip_outputs(compiled, feeds)
-    cut = list(made.tail.outputs)
-    chip = [dict(zip(cut, values, strict=True)) for values in seen]
+    cut = [name.removesuffix(BEFORE) for name in made.tail.outputs]  # the file knows the scores alone
+    chip = [{end: 1 / (1 + np.exp(-value)) if end != name else value
+             for end, name, value in zip(cut, made.tail.outputs, values, strict=True)} for values in seen]  # fmt: skip
     twin = tail_of(file, cut)
     answers = [rows for (rows,) in outputs(twin, chip)]
     wanted = [rows for (rows,) in outputs(file.read_bytes(), feeds)]
     same = sum(equal(one, other) for one, other in zip(wanted, answers, strict=True))
     return {
-        "cut": names, "left": len(made.tail.operators), "same": same, "float": sum(map(len, wanted)),
+        "cut": cut, "left": len(made.tail.operators), "same": same, "float": sum(map(len, wanted)),
         "chip": sum(map(len, answers)), "ms": compiled.cost.latency_ms, "db": made.chosen.snr_db,
         "seconds": time.process_time() - started,
     }  # fmt: skip

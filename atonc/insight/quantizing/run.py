@@ -17,7 +17,7 @@ from atonc.insight.quantizing.loading import parse, raised, read, require_fixed_
 from atonc.insight.quantizing.mend import Mended, MendOptions, equalise
 from atonc.insight.quantizing.narrow import Narrowed, PrecisionSearch, tensors_of
 from atonc.insight.quantizing.observe import first_norm, require_trained_range, still_outputs, threads
-from atonc.insight.quantizing.parts import apart, joins
+from atonc.insight.quantizing.parts import apart, before_scores, joins
 from atonc.insight.quantizing.price import QuantizationPrice, allowed, candidate_of, choose, require_board
 from atonc.insight.quantizing.recurrent import own_sums, write_out
 from atonc.insight.quantizing.samples import Feed, Samples, read_samples, typed
@@ -74,7 +74,8 @@ def quantize(model: Path, data: Path | None, settings: QuantizeOptions | None = 
         float_model, carried, notes = _prepared(float_model, settings, model.name)
         if settings.precision != EIGHT_BITS or settings.wide or cells_of(FloatGraph(float_model)):
             float_model = raised(float_model, model.name)
-        graph, trained = FloatGraph(own_constants(apart(float_model), WEIGHTED)), told_ranges(exported)
+        float_model = before_scores(apart(float_model))
+        graph, trained = FloatGraph(own_constants(float_model, WEIGHTED)), told_ranges(exported)
         graph.ranges = {name: scale for *names, scale in trained for name in names}
         if trained:  # nothing is learnt anew
             settings = replace(
@@ -91,7 +92,7 @@ def quantize(model: Path, data: Path | None, settings: QuantizeOptions | None = 
             samples = read_samples(data, {name: graph.shapes[name] for name in graph.inputs}, settings)
             samples = replace(samples, feeds=tuple(typed(feed, graph.types, str(data)) for feed in samples.feeds))
         require_trained_range(norm, samples.feeds, str(data))
-        tail = told_tail(exported)
+        tail = told_tail(float_model)
         samples = replace(samples, notes=(*samples.notes, *notes, *([note_of(tail)] if tail else [])))
         found = quantize_graph(graph, samples, settings, model.name)
         return replace(found, tail=tail, notes=(*found.notes, *_told_trained(trained, found.model)))
