@@ -208,7 +208,7 @@ def test_beside_a_measured_time() -> None:
 
 
 def test_quantising_and_accuracy() -> None:
-    candidate = QuantizedCandidate("free scales", 40.0, 0.8, 800_000, span_ms=(0.78, 0.9))
+    candidate = QuantizedCandidate("free scales", 40.0, (0.0, 99.0), 0.8, 800_000, span_ms=(0.78, 0.9))
     assert quantize_text.time_text(candidate) == "0.800 ms (0.780 to 0.900)"
     assert candidate.as_dict()["low_ms"] == 0.78 and candidate.as_dict()["high_ms"] == 0.9
     assert quantize_text.time_text(replace(candidate, milliseconds=None)) == "refused"

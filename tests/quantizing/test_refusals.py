@@ -143,6 +143,20 @@ def test_a_folder_in_place_of_a_model_is_told(tmp_path: Path) -> None:
         raise missing(tmp_path)
 
 
+@pytest.mark.parametrize(("turned", "folds"), [({}, True), ({"transB": 1, "alpha": 0.5}, True), ({"beta": 2.0}, False)])
+def test_norms_behind_dense_layers_become_their_weights(turned: Any, folds: bool, tmp_path: Path) -> None:
+    """As PyTorch exports Linear and BatchNorm1d: a product and a sum with codes of their own would lose decibels."""
+    b = Build()
+    w = b.constant("w", b.random.normal(size=(6, 8) if "transB" in turned else (8, 6)))
+    dense = b.node("Gemm", ["x", w, b.constant("b", b.random.normal(size=6))], "g", **turned)
+    path = save(tmp_path, b.model({"x": (1, 8)}, [b.node("Relu", [b.norm(dense, "n", 6, 0.25)], "y")]))
+    tidy = load(path)
+    assert ([node.op_type for node in tidy.graph.node] == ["Gemm", "Relu"]) is folds
+    values = {"x": np.random.default_rng(0).normal(size=(1, 8)).astype(np.float32)}
+    before, after = (session(data).run(None, values)[0] for data in (path.read_bytes(), tidy.SerializeToString()))
+    np.testing.assert_allclose(after, before, rtol=1e-4, atol=1e-5)
+
+
 def test_norms_that_stand_alone_leave_the_graph(tmp_path: Path) -> None:
     """Behind an operator that onnxruntime folds nothing into, in pictures and in rows."""
     b = Build()

@@ -148,9 +148,9 @@ class EnergyEstimate:
         return f"{of_inference(self.uj)} of {COVERS}; whole {BOARD} {amount(self.board_uj.likely)}"
 
 
-def amount(microjoules: float) -> str:
-    """`24.9 uJ`, or `8.07 mJ` from a millijoule on."""
-    return " ".join(_in_units(microjoules, microjoules))
+def amount(microjoules: float, beside: float = 0.0) -> str:
+    """`24.9 uJ`, or `8.07 mJ` from a millijoule on; `beside`: the figure that the unit of the line is for."""
+    return " ".join(_in_units(microjoules, max(microjoules, beside)))
 
 
 def _in_units(microjoules: float, largest: float) -> tuple[str, str]:
