@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,7 @@ from atonc.insight.quantizing.transformers import (
     spelled_norms,
     sums_as_products,
 )
+from atonc.insight.quantizing.types import RANGES_KEY, Scale
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError, ModelError, UnsupportedError, not_loaded
 
@@ -185,8 +187,62 @@ def _as_onnx(path: Path, cut_outputs: Sequence[str]) -> Any:
         return read_float(data, path.stem, cut_outputs)
     else:
         model = parse(data, path.name)
+        take_ranges(model)
     cut(model, cut_outputs)
     return model
+
+
+def take_ranges(model: Any) -> None:
+    """What training with fake quantisation leaves, pairs of QuantizeLinear and DequantizeLinear around real values, is
+    taken out: the model tells the ranges of activations, and weights become the numbers that their pairs give."""
+    from onnx import helper, numpy_helper
+
+    graph = model.graph
+    constants = {proto.name: numpy_helper.to_array(proto) for proto in graph.initializer}
+    coded: dict[str, Any] = {node.output[0]: node for node in graph.node if node.op_type == "QuantizeLinear"}
+    back = [node for node in graph.node if node.op_type == "DequantizeLinear"]
+    for entry in [entry for entry in model.metadata_props if entry.key == RANGES_KEY]:
+        model.metadata_props.remove(entry)  # only what is found here counts
+    stored = any(node.op_type in QUANTISED[2:] for node in graph.node) or any(n.input[0] not in coded for n in back)
+    if stored or not all(len(one.input) == 3 and constants.keys() >= {*one.input[1:]} for one in coded.values()):
+        return  # such a model is quantised already
+    rows = []
+    for node in back:
+        before, target = coded[node.input[0]], node.output[0]
+        source, scale, zero = before.input[0], *(constants[name] for name in before.input[1:])
+        if not (np.isfinite(scale) & (scale > 0)).all():
+            raise ModelError("a scale that is no positive number", where=before.name or source)
+        if source in constants:
+            value = fake_quantised(constants[source], scale, zero, attribute(before, "axis", 1))
+            graph.initializer.append(numpy_helper.from_array(value, target))
+            graph.node.remove(node)
+            continue
+        if scale.size > 1 or zero.dtype.itemsize > 1:
+            raise UnsupportedError(
+                "fake quantisation of an activation with a scale for each channel, or with 16 bits",
+                where=before.name or source,
+                rule="activations have one scale and 8 bits",
+                remedy="compile it as it is (atonc generate)",
+            )
+        rows.append((source, target, scale.item(), zero.item() - 128 * (zero.dtype == np.uint8)))
+        node.CopyFrom(helper.make_node("Identity", [source], [target], node.name))
+    for node in coded.values():
+        graph.node.remove(node)
+    if rows:
+        model.metadata_props.add(key=RANGES_KEY, value=json.dumps(rows))
+
+
+def fake_quantised(values: Array, scale: Array, zero: Array, axis: int) -> Array:
+    along = [-1 if k == axis % values.ndim else 1 for k in range(values.ndim)] if scale.size > 1 else ()
+    size, middle, ends = scale.reshape(along), zero.astype(np.int64).reshape(along), np.iinfo(zero.dtype)
+    found: Array = (np.clip(np.rint(values / size) + middle, ends.min, ends.max) - middle) * size
+    return found.astype(np.float32)
+
+
+def told_ranges(model: Any) -> list[tuple[str, str, Scale]]:
+    """Names of a tensor before and behind its fake quantisation, and scale and zero point of that."""
+    text = next((entry.value for entry in model.metadata_props if entry.key == RANGES_KEY), "[]")
+    return [(before, behind, Scale(scale, zero)) for before, behind, scale, zero in json.loads(text)]
 
 
 def parse(data: bytes, name: str) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from atonc.compiler.frontends.tails import note_of, told_tail
 from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, copied, layers_of, magnitudes, own_constants
 from atonc.insight.quantizing.judge import QuantizationJudge, Signal, poor_outputs, unlike_heads
-from atonc.insight.quantizing.loading import raised, read, require_fixed_outputs, tidy
+from atonc.insight.quantizing.loading import parse, raised, read, require_fixed_outputs, tidy, told_ranges
 from atonc.insight.quantizing.mend import Mended, MendOptions, equalise
 from atonc.insight.quantizing.narrow import Narrowed, PrecisionSearch, tensors_of
 from atonc.insight.quantizing.observe import first_norm, require_trained_range, still_outputs, threads
@@ -30,6 +30,7 @@ from atonc.insight.quantizing.types import (
     QuantizationStep,
     QuantizedCandidate,
     QuantizeOptions,
+    Scale,
 )
 from atonc.insight.quantizing.weights import SPREADS, spread_of
 from atonc.insight.quantizing.widen import Widened, WidthSearch
@@ -73,7 +74,12 @@ def quantize(model: Path, data: Path | None, settings: QuantizeOptions | None = 
         float_model, carried, notes = _prepared(float_model, settings, model.name)
         if settings.precision != EIGHT_BITS or settings.wide or cells_of(FloatGraph(float_model)):
             float_model = raised(float_model, model.name)
-        graph = FloatGraph(own_constants(apart(float_model), WEIGHTED))
+        graph, trained = FloatGraph(own_constants(apart(float_model), WEIGHTED)), told_ranges(exported)
+        graph.ranges = {name: scale for *names, scale in trained for name in names}
+        if trained:  # nothing is learnt anew
+            settings = replace(
+                settings, objective="accuracy", equalise=False, correct_rounding=False, correct_bias=False
+            )
         require_fixed_outputs(graph, exported, model.name)
         if data is None:
             raise InputError(
@@ -88,7 +94,24 @@ def quantize(model: Path, data: Path | None, settings: QuantizeOptions | None = 
         tail = told_tail(exported)
         samples = replace(samples, notes=(*samples.notes, *notes, *([note_of(tail)] if tail else [])))
         found = quantize_graph(graph, samples, settings, model.name)
-        return replace(found, tail=tail)
+        return replace(found, tail=tail, notes=(*found.notes, *_told_trained(trained, found.model)))
+
+
+def _told_trained(trained: Sequence[tuple[str, str, Scale]], made: bytes) -> list[str]:
+    """Which ranges of fake quantisation are those of the file."""
+    if not trained:
+        return []
+    written = FloatGraph(parse(made, "quantised"))
+    ends = {"QuantizeLinear": lambda node: node.input[0], "DequantizeLinear": lambda node: node.output[0]}
+    held = {
+        ends[node.op_type](node): written.constants[node.input[1]].tolist()
+        for node in written.nodes
+        if node.op_type in ends
+    }
+    lost = [one for one, other, scale in trained if np.float32(scale.scale) not in (held.get(one), held.get(other))]
+    says = f"{len(trained) - len(lost)} ranges are those of fake quantisation in training"
+    rest = f"; not so {', '.join(lost[:5])}: not quantised, or with the scale of what it is joined with"
+    return [says + (rest if lost else "")]
 
 
 def _prepared(model: Any, settings: QuantizeOptions, name: str) -> tuple[Any, dict[str, str], list[str]]:

@@ -219,6 +219,9 @@ def assign(
         pairs += [(names[0], other) for names in plan.adds for other in names[1:]]
     scales, cells = dict[str, Scale](), cells_of(graph)
     for members in grouped(plan.tensors, pairs):
+        if trained := [graph.ranges[name] for name in members if name in graph.ranges]:
+            scales |= dict.fromkeys(members, trained[0])
+            continue
         ranges = [_range(graph, name, seen, method, tuning) for name in members]
         low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
         if not cells.isdisjoint(members):
