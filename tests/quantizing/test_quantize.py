@@ -120,7 +120,7 @@ def test_the_verb_writes_the_file_and_json(made: Any, capsys: pytest.CaptureFixt
         "ranges by output, nearest rounding", "ranges by output, a quarter cut at most, nearest rounding",
         "ranges by mse, nearest rounding", "ranges by minmax, nearest rounding",
         "ranges by percentile, nearest rounding",
-        "biases corrected", "learnt from all samples, the judging ones too: no measure",
+        "biases corrected", *(f"file learnt from {who}, and judged by all: no measure" for who in ("all samples", "one half")),
     }  # fmt: skip
 
 
