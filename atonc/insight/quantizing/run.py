@@ -50,7 +50,7 @@ PLAIN = ("minmax", "percentile")
 RANGES = {"careful": "output, a quarter cut at most"}
 HEADROOM = (1.5, 1.25, 1.1)  # times the range that was seen
 OFTEN = 1e-3  # of the held values, where so many are beyond the codes
-PREMIUM_DB = 0.25  # what that may cost: a value beyond the range costs its sample tens of dB
+PREMIUM_DB = 0.25  # what wider ranges may cost: a value beyond the range costs its sample tens of dB
 SLOWER = 1.01  # that a model may take longer which has learnt from all samples
 CELL_ENDS = (8.0, 16.0, 32.0, 64.0)  # of ranges; a Tanh is 1 from 4 on
 TUNABLE: tuple[dict[str, Any], ...] = (
@@ -377,7 +377,8 @@ class QuantizationWork(Workbench):
         return replace(made, candidate=replace(made.candidate, chosen=True))
 
     def learnt_again(self, tried: TriedModel, feeds: Sequence[Feed]) -> tuple[QuantizedCandidate, Any, Mended]:
-        """The chosen way once more from all samples; the file of a half only where it is surely better, or faster.
+        """The chosen way once more from all samples; the file of a half where all of them cost too much: ranges
+        of more samples are wider, and one sample may stretch them all.
 
         The figure stays what it was without the samples that judge: now they have been learnt from.
         """
@@ -392,12 +393,12 @@ class QuantizationWork(Workbench):
         kept, best = (old, tried.model, tried.layers), None
         for who, model, layers, graph in files:
             found = self.verdict([model] * len(self.halves))[0]
-            gain = None if best is None else found.gain_over(best)
-            if gain is not None and gain[0] <= 0:
+            if best is not None and found.db <= best.db + PREMIUM_DB:
                 continue
             cost = tried.cost if model is tried.model else self.priced(model)
             better = old.milliseconds is None or (cost.milliseconds or np.inf) / old.milliseconds <= SLOWER
             name = f"file learnt from {who}, and judged by all: no measure"
+            gain = None if best is None else found.gain_over(best)
             self.steps.append(QuantizationStep(name, found.db, found.interval(), gain, better))
             if better:
                 candidate = replace(candidate_of(old.name, found, cost), snr_db=old.snr_db, interval_db=old.interval_db)
