@@ -32,7 +32,7 @@ ARGUMENTS = (WRITE,)
 
 MEASURED = Path(__file__).with_suffix(".csv")
 CLOCKS = {"overdrive": (1000.0, 800.0), "nominal": (800.0, 600.0), "underdrive": (400.0, 400.0)}  # NPU, CPU: MHz
-FITTED = ("product", "flash_device_byte")
+FITTED = {"product": "products", "flash_device_byte": "flash"}  # constants, and the parts that they make
 BOARD_GOAL, INSIDE_GOAL, BAND_GOAL = 0.15, 0.9, 0.2
 EXTERNAL_RATE = 4e5  # bytes a millisecond, as assumed for external RAM and measured for the flash
 
@@ -111,17 +111,44 @@ def _measured(row: dict[str, str], mode: str, each: dict[str, float]) -> Measure
     return Measured(row, mode, not row["products"], activity)
 
 
-def fitted() -> dict[str, float]:
-    """What two constants would be by the networks that are not held out, all others as they are."""
-    rows = [one for one in measured() if not (one.held or one.guessed or one.activity.hyperram_bytes)]
-    parts = {"product": "products", "flash_device_byte": "flash"}
+def usable() -> list[Measured]:
+    """Rows with counted work, without external RAM."""
+    return [one for one in measured() if not (one.guessed or one.activity.hyperram_bytes)]
+
+
+def fitted(rows: list[Measured]) -> dict[str, float]:
+    """What two constants would be by these rows, all others as they are."""
     left, right = [], []
     for one in rows:
-        found = one.ours.parts
-        own = {name: found[parts[name]].likely for name in FITTED}
+        own = {name: one.ours.parts[part].likely for name, part in FITTED.items()}
         left.append([own[name] / power_table().picojoules[name].likely / one.chip_uj for name in FITTED])
         right.append((one.chip_uj - one.ours.uj.likely + sum(own.values())) / one.chip_uj)
     return dict(zip(FITTED, map(float, np.linalg.lstsq(np.array(left), np.array(right), rcond=None)[0]), strict=True))
+
+
+def family(one: Measured) -> str:
+    words = one.row["model"].split("_")
+    return "_".join(words[: 2 if words[0] == "st" else 1])
+
+
+def family_lines() -> Iterator[str]:
+    """Each architecture against what the others say of both constants."""
+    table_of, cells = power_table(), list[list[object]]()
+    for name in dict.fromkeys(map(family, usable())):
+        found = fitted([one for one in usable() if family(one) != name])
+        more = {part: found[key] / table_of.picojoules[key].likely - 1 for key, part in FITTED.items()}
+        chip, board = list[float](), list[float]()
+        for one in usable():
+            if family(one) == name:
+                added = sum(one.ours.parts[part].likely * factor for part, factor in more.items())
+                chip.append(abs((one.ours.uj.likely + added) / one.chip_uj - 1))
+                board.append(abs((one.ours.board_uj.likely + added / table_of.efficiency.likely) / one.board_uj - 1))
+        errors = [f"{value:.1%}" for value in (median(board), max(board), median(chip), max(chip))]
+        cells.append([name, len(chip), *(f"{value:.2f}" for value in found.values()), *errors])
+    figures = (f">{key}, pJ" for key in FITTED)
+    yield from table(
+        ("left out", ">rows", *figures, ">board: median error", ">worst", ">chip: median error", ">worst"), cells
+    )
 
 
 def summary(rows: list[Measured]) -> list[str]:
@@ -199,6 +226,10 @@ Least squares of relative errors over networks that are not held out: {fit}. In 
 with a picture says 2.6 pJ a product, networks of random weights 3.5 to 4.5: bits that flip decide, and they are not in
 the model.
 
+Each architecture left out of the fit in turn, held-out networks or not, and what the others then say of it:
+
+{families}
+
 ## All rows
 
 {rows}
@@ -218,7 +249,9 @@ def page() -> tuple[str, bool]:
     )
     figures = ("networks", "rows", "board: median error", "worst", "inside", "bounds", "chip: median error", "worst",
                "inside", "bounds")  # fmt: skip
-    fit = ", ".join(f"{name} {value:.2f} pJ" for name, value in fitted().items())
+    fit = ", ".join(
+        f"{name} {value:.2f} pJ" for name, value in fitted([one for one in usable() if not one.held]).items()
+    )
     used = ", ".join(f"{name} {constants.picojoules[name].likely:g}" for name in FITTED)
     text = PAGE.format(
         goal=goal,
@@ -231,6 +264,7 @@ def page() -> tuple[str, bool]:
         idle="\n".join(idle_lines()),
         fit=fit,
         used=used,
+        families="\n".join(family_lines()),
         rows="\n".join(row_lines()),
     )  # fmt: skip
     return text, met

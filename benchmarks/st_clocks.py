@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
+from atonc.machine.cost.energy import energy_of
 from atonc.machine.hw.machine import stm32n6
 from benchmarks.energy_board import CLOCKS, Measured, measured, split
 from benchmarks.hw_cycles import CASES, Case, Prediction, find, predict
@@ -52,14 +54,26 @@ def off(row: Row) -> float:
     return row[2].ms / took(row[0]) - 1
 
 
+def board_uj(row: Row) -> float:
+    """Of the whole board, with predicted time and counted work."""
+    one, _, ours = row
+    activity = replace(one.activity, milliseconds=ours.ms, awake_ms=ours.cpu_ms)
+    return energy_of(activity, *CLOCKS[one.mode]).board_uj.likely
+
+
 def row_lines(found: list[Row]) -> Iterator[str]:
-    columns = ("network", "clocks", ">CPU ms", ">predicted ms", ">may be", ">measured ms", ">error", "inside", "fixed")
+    times = ">CPU ms", ">predicted ms", ">may be", ">measured ms", ">error", "inside"
+    columns = ("network", "clocks", *times, ">board mJ", ">predicted", ">error", "fixed")
     cells = []
     for one, fixed, ours in found:
         low, high = ours.band.around(ours.ms)
         inside = "yes" if ours.band.holds(ours.ms, took(one)) else "no"
         figures = (f"{ours.cpu_ms:.2f}", f"{ours.ms:.2f}", f"{low:.2f} to {high:.2f}", f"{took(one):.2f}")
-        cells.append([one.row["model"], one.mode, *figures, f"{off((one, fixed, ours)):+.1%}", inside, fixed or "-"])
+        uj = board_uj((one, fixed, ours))
+        energy = (f"{one.board_uj / 1e3:.2f}", f"{uj / 1e3:.2f}", f"{uj / one.board_uj - 1:+.1%}")
+        cells.append(
+            [one.row["model"], one.mode, *figures, f"{off((one, fixed, ours)):+.1%}", inside, *energy, fixed or "-"]
+        )
     yield from table(columns, cells)
 
 
@@ -76,6 +90,9 @@ def part_lines() -> Iterator[str]:
 PAGE = """# ST's programs at three clock pairs
 
 {goal}
+
+Energy of the whole board is predicted with the predicted time; its constants [saw these
+networks](energy_board.md).
 
 The NPU's RAM runs at 900, 800 and 400 MHz there, as the NPU does or slower; the flash and the bus keep their clocks.
 

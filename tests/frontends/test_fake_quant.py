@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 pytest.importorskip("onnx", reason="atonc[models] is not installed")
+pytest.importorskip("onnxruntime", reason="atonc[quantize] is not installed")
 
-from onnx import TensorProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.frontends.onnx_qdq import read_onnx
@@ -18,7 +20,9 @@ from atonc.compiler.frontends.tflite import read_tflite
 from atonc.compiler.passes.layers import grid_scales
 from atonc.compiler.request.options import Options
 from atonc.insight.quantizing.price import chip_outputs
-from atonc.machine.base.errors import UnsupportedError
+from atonc.insight.quantizing.run import quantize
+from atonc.insight.quantizing.types import QuantizeOptions
+from atonc.machine.base.errors import InputError, UnsupportedError
 from tests.frontends.tflite_models import O, T, build
 
 RANDOM = np.random.default_rng(3)
@@ -139,3 +143,58 @@ def test_weights_that_lie_on_no_grid_stay_as_they_are() -> None:
     found = grid_scales(grid)
     assert found is not None and np.allclose(grid / found[:, None], np.rint(grid / found[:, None]))
     assert grid_scales(RANDOM.normal(0, 1, (2, 30))) is None
+
+
+def quantised(file: Path, samples: Any) -> tuple[Any, Any]:
+    np.savez(file.parent / "samples.npz", x=samples)
+    made = quantize(file, file.parent / "samples.npz", QuantizeOptions())
+    return made, compile_graph(read_onnx(made.model), Options(allow_float=True))
+
+
+@pytest.mark.parametrize(("bits", "narrow", "folded"), [(8, False, False), (8, True, True), (4, False, True)])
+def test_quantize_calibrates_nothing_anew(tmp_path: Path, bits: int, narrow: bool, folded: bool) -> None:
+    """The samples reach farther than the ranges of the training, which are those of the file nevertheless."""
+    (tmp_path / "net.tflite").write_bytes(tflite(bits, narrow, folded))
+    samples = RANDOM.uniform(-3, 3, (16, 4, 4, 2)).astype(np.float32)
+    made, compiled = quantised(tmp_path / "net.tflite", samples)
+    assert "3 ranges are those of fake quantisation in training" in made.notes
+    found = np.concatenate([one[0] for one in chip_outputs(compiled, [{"x": x} for x in INPUTS])])
+    off = np.abs(found - wanted(INPUTS[:, 0], bits, narrow)) / (12 / 255)
+    assert off.max() < 1.01 and (off > 0.5).mean() < 0.2
+
+
+@pytest.mark.parametrize("folded", [False, True])
+def test_quantize_keeps_the_pairs_of_an_onnx_file(tmp_path: Path, folded: bool) -> None:
+    (tmp_path / "net.onnx").write_bytes(onnx_model(folded))
+    made, compiled = quantised(tmp_path / "net.onnx", RANDOM.uniform(-3, 3, (16, 2, 4, 4)).astype(np.float32))
+    inputs = [{"x": x.transpose(0, 3, 1, 2)} for x in INPUTS]
+    direct = chip_outputs(compile_graph(read_onnx(onnx_model(folded)), Options(allow_float=True)), inputs)
+    assert "2 ranges are those of fake quantisation in training" in made.notes
+    for one, other in zip(direct, chip_outputs(compiled, inputs), strict=True):
+        assert np.abs(one[0] - other[0]).max() < 0.01 * 2.5 / 255
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("xd_s", np.float32(0), "no positive number"),
+        ("yd_s", np.ones(4, np.float32), "already quantised"),
+        ("wd_s", np.ones(3, np.float32), "do not fit the weights"),
+        ("wd_z", np.ones(4, np.float32), "do not fit"),
+        ("xd_z", np.array(0, np.int16), "already quantised"),
+    ],  # fmt: skip
+)
+def test_pairs_that_say_nothing_are_refused(tmp_path: Path, name: str, value: Any, said: str) -> None:
+    model = ModelProto.FromString(onnx_model(False))
+    next(one for one in model.graph.initializer if one.name == name).CopyFrom(numpy_helper.from_array(value, name))
+    (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises((InputError, UnsupportedError), match=said):
+        quantised(tmp_path / "net.onnx", np.zeros((16, 2, 4, 4), np.float32))
+
+
+def test_codes_that_are_stored_are_quantised_already(tmp_path: Path) -> None:
+    (tmp_path / "net.onnx").write_bytes(onnx_model(False))
+    made, _ = quantised(tmp_path / "net.onnx", RANDOM.uniform(-1, 1, (16, 2, 4, 4)).astype(np.float32))
+    (tmp_path / "again.onnx").write_bytes(made.model)
+    with pytest.raises(UnsupportedError, match="already quantised"):
+        quantised(tmp_path / "again.onnx", RANDOM.uniform(-1, 1, (16, 2, 4, 4)).astype(np.float32))

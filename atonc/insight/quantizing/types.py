@@ -205,6 +205,9 @@ class QuantizeOptions:
         return float(self.max_loss.removesuffix("%")) / 100 if self.max_loss.endswith("%") else None
 
 
+RANGES_KEY = "atonc.fake_quantisation"  # of what an ONNX model says: ranges that its training had
+
+
 @dataclass(frozen=True)
 class Scale:
     """real = scale * (code - zero)"""

@@ -24,7 +24,7 @@ def energy_lines(energy: EnergyEstimate) -> list[str]:
     """Nothing where it is not known what the steps do."""
     if not energy.known:
         return []
-    parts = ", ".join(f"{name} {amount(span.likely)}" for name, span in energy.parts.items())
+    parts = ", ".join(f"{name} {amount(span.likely, energy.uj.likely)}" for name, span in energy.parts.items())
     return [
         head("energy ", f"{energy}; not measured"),
         f"  core and memories, {energy.milliwatts:.0f} mW while it runs: {parts}",
@@ -36,7 +36,7 @@ def energy_lines(energy: EnergyEstimate) -> list[str]:
 
 
 def energy_row(energy: EnergyEstimate) -> SummaryRow | None:
-    return SummaryRow("energy", f"{energy}; estimated") if energy.known else None
+    return SummaryRow("energy", f"{energy.short}; estimated") if energy.known else None
 
 
 def epochs_text(total: int, npu: int) -> str:
