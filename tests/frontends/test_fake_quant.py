@@ -182,7 +182,7 @@ def test_quantize_keeps_the_pairs_of_an_onnx_file(tmp_path: Path, folded: bool) 
         ("wd_s", np.ones(3, np.float32), "do not fit the weights"),
         ("wd_z", np.ones(4, np.float32), "do not fit"),
         ("xd_z", np.array(0, np.int16), "already quantised"),
-    ],  # fmt: skip
+    ],
 )
 def test_pairs_that_say_nothing_are_refused(tmp_path: Path, name: str, value: Any, said: str) -> None:
     model = ModelProto.FromString(onnx_model(False))
