@@ -104,11 +104,8 @@ def _told_trained(trained: Sequence[tuple[str, str, Scale]], made: bytes) -> lis
         return []
     written = FloatGraph(parse(made, "quantised"))
     ends = {"QuantizeLinear": lambda node: node.input[0], "DequantizeLinear": lambda node: node.output[0]}
-    held = {
-        ends[node.op_type](node): written.constants[node.input[1]].tolist()
-        for node in written.nodes
-        if node.op_type in ends
-    }
+    nodes = [node for node in written.nodes if node.op_type in ends]
+    held = {ends[node.op_type](node): written.constants[node.input[1]].tolist() for node in nodes}
     lost = [one for one, other, scale in trained if np.float32(scale.scale) not in (held.get(one), held.get(other))]
     says = f"{len(trained) - len(lost)} ranges are those of fake quantisation in training"
     rest = f"; not so {', '.join(lost[:5])}: not quantised, or with the scale of what it is joined with"
