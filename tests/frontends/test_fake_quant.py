@@ -176,10 +176,16 @@ def test_quantize_keeps_the_pairs_of_an_onnx_file(tmp_path: Path, folded: bool) 
 
 @pytest.mark.parametrize(
     ("name", "value", "said"),
-    [("xd_s", np.float32(0), "no positive number"), ("yd_s", np.ones(4, np.float32), "a scale for each channel")],
+    [
+        ("xd_s", np.float32(0), "no positive number"),
+        ("yd_s", np.ones(4, np.float32), "already quantised"),
+        ("wd_s", np.ones(3, np.float32), "do not fit the weights"),
+        ("wd_z", np.ones(4, np.float32), "do not fit"),
+        ("xd_z", np.array(0, np.int16), "already quantised"),
+    ],
 )
 def test_pairs_that_say_nothing_are_refused(tmp_path: Path, name: str, value: Any, said: str) -> None:
-    model = ModelProto.FromString(onnx_model(True))
+    model = ModelProto.FromString(onnx_model(False))
     next(one for one in model.graph.initializer if one.name == name).CopyFrom(numpy_helper.from_array(value, name))
     (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
     with pytest.raises((InputError, UnsupportedError), match=said):
