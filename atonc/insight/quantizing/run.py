@@ -51,7 +51,7 @@ PLAIN = ("minmax", "percentile")
 RANGES = {"careful": "output, a quarter cut at most"}
 HEADROOM = (1.5, 1.25, 1.1)  # times the range that was seen
 OFTEN = 1e-3  # of the held values, where so many are beyond the codes
-PREMIUM_DB = 0.25  # what that may cost: a value beyond the range costs its sample tens of dB
+PREMIUM_DB = 0.25  # what wider ranges may cost: a value beyond the range costs its sample tens of dB
 SLOWER = 1.01  # that a model may take longer which has learnt from all samples
 CELL_ENDS = (8.0, 16.0, 32.0, 64.0)  # of ranges; a Tanh is 1 from 4 on
 TUNABLE: tuple[dict[str, Any], ...] = (
@@ -260,7 +260,7 @@ class QuantizationWork(Workbench):
 
     def accuracy(self, tried: TriedModel, file: Any) -> tuple[OutputAccuracy, ...]:
         """Whole outputs. `file`: what is written, which has learnt from samples that judge here."""
-        models = [tried.model, tried.exchanged][: len(self.halves)]
+        models = tried.models
         judged, learnt = self.verdict(models, True)[0], self.verdict([file] * len(models), True)[0].by_column
         found = []
         for k, (name, one) in enumerate(zip(self.judge.shown, judged.by_column, strict=True)):
@@ -360,7 +360,7 @@ class QuantizationWork(Workbench):
         models = self.models(tuning, layers)
         signal, cost = self.verdict(models)[0], cost or self.priced(models[0])
         candidate = candidate_of(tuning.name, signal, cost)
-        return TriedModel(candidate, models[0], tuning, self.state, signal, layers[0], cost, models[-1])
+        return TriedModel(candidate, models[0], tuning, self.state, signal, layers[0], cost, models, layers)
 
     def _sound(self, signal: Signal) -> bool:
         """Whether it is no less sure to be as good as plain ranges and nearest rounding than the best untuned one."""
@@ -406,22 +406,30 @@ class QuantizationWork(Workbench):
         return replace(made, candidate=replace(made.candidate, chosen=True))
 
     def learnt_again(self, tried: TriedModel, feeds: Sequence[Feed]) -> tuple[QuantizedCandidate, Any, Mended]:
-        """The chosen way once more from all samples, kept where it is no slower and not worse.
+        """The chosen way once more from all samples; the file of a half where all of them cost too much: ranges
+        of more samples are wider, and one sample may stretch them all.
 
-        Its figure stays what it was without the samples that judge: now they have been learnt from.
+        The figure stays what it was without the samples that judge: now they have been learnt from.
         """
         self.back_to(tried.state)
         old, taught = tried.candidate, Workbench(self.graph, self.settings, feeds, self.judge)
         vars(taught).update(method=self.method, apart=self.apart)
         taught.start(self.graph)
         layers = taught.mended(tried.tuning, self.walked)
-        model = taught.model(tried.tuning, layers)
-        found = candidate_of(old.name, self.verdict([model] * len(self.halves))[0], self.priced(model))
-        fast = old.milliseconds is None or found.time_ms / old.milliseconds <= SLOWER
-        better = self.judge.signal(model).db >= self.judge.signal(tried.model).db and fast
-        name = "learnt from all samples, the judging ones too: no measure"
-        self.steps.append(QuantizationStep(name, found.snr_db, found.interval_db, None, better))
-        if not better:
-            return old, tried.model, tried.layers
-        kept = replace(found, snr_db=old.snr_db, interval_db=old.interval_db, chosen=old.chosen)
-        return kept, model, layers
+        files = [("all samples", taught.model(tried.tuning, layers), layers, self.graph)]
+        halves = zip(("one half", "the other half"), self.halves, tried.models, tried.layers_of_halves, strict=False)
+        files += [(who, model, one, half.graph) for who, half, model, one in halves]
+        kept, best = (old, tried.model, tried.layers), None
+        for who, model, layers, graph in files:
+            found = self.verdict([model] * len(self.halves))[0]
+            if best is not None and found.db <= best.db + PREMIUM_DB:
+                continue
+            cost = tried.cost if model is tried.model else self.priced(model)
+            better = old.milliseconds is None or (cost.milliseconds or np.inf) / old.milliseconds <= SLOWER
+            name = f"file learnt from {who}, and judged by all: no measure"
+            gain = None if best is None else found.gain_over(best)
+            self.steps.append(QuantizationStep(name, found.db, found.interval(), gain, better))
+            if better:
+                candidate = replace(candidate_of(old.name, found, cost), snr_db=old.snr_db, interval_db=old.interval_db)
+                kept, best, self.graph = (replace(candidate, chosen=old.chosen), model, layers), found, graph
+        return kept

@@ -47,7 +47,8 @@ class TriedModel:
     signal: Signal
     layers: Mended = field(default_factory=dict)
     cost: QuantizationPrice = UNPRICED
-    exchanged: Any = None  # the model that the other half taught; where there is none, the same
+    models: Sequence[Any] = ()  # that either half taught
+    layers_of_halves: Sequence[Mended] = ()
 
 
 class Workbench:
