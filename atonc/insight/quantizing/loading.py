@@ -198,31 +198,34 @@ def take_ranges(model: Any) -> None:
 
     graph = model.graph
     constants = {proto.name: numpy_helper.to_array(proto) for proto in graph.initializer}
-    coded: dict[str, Any] = {node.output[0]: node for node in graph.node if node.op_type == "QuantizeLinear"}
+    coded: dict[str, Any] = {name: node for node in graph.node for name in node.output[:1]
+                             if node.op_type == "QuantizeLinear"}  # fmt: skip
     back = [node for node in graph.node if node.op_type == "DequantizeLinear"]
+    others = {name for node in graph.node if node.op_type != "DequantizeLinear" for name in node.input}
     for entry in [entry for entry in model.metadata_props if entry.key == RANGES_KEY]:
         model.metadata_props.remove(entry)  # only what is found here counts
-    stored = any(node.op_type in QUANTISED[2:] for node in graph.node) or any(n.input[0] not in coded for n in back)
-    if stored or not all(len(one.input) == 3 and constants.keys() >= {*one.input[1:]} for one in coded.values()):
-        return  # such a model is quantised already
+    paired = all(len(n.output) == 1 and (*n.input, "")[0] in coded for n in back) and others.isdisjoint(coded)
+    paired = paired and all(len(n.input) == 3 and constants.keys() >= {*n.input[1:]} for n in coded.values())
+    if not paired or not coded.keys().isdisjoint(value.name for value in graph.output):
+        return  # such a model is quantised already, and is refused as that
+    formats = {name: [constants[one] for one in node.input[1:]] for name, node in coded.items()}
+    live = [formats[name] for name, node in coded.items() if node.input[0] not in constants]
+    if any((scale.size, zero.size) != (1, 1) or zero.dtype not in (np.int8, np.uint8) for scale, zero in live):
+        return
     rows = []
     for node in back:
         before, target = coded[node.input[0]], node.output[0]
-        source, scale, zero = before.input[0], *(constants[name] for name in before.input[1:])
+        source, (scale, zero) = before.input[0], formats[node.input[0]]
         if not (np.isfinite(scale) & (scale > 0)).all():
             raise ModelError("a scale that is no positive number", where=before.name or source)
         if source in constants:
-            value = fake_quantised(constants[source], scale, zero, attribute(before, "axis", 1))
+            try:
+                value = fake_quantised(constants[source], scale, zero, attribute(before, "axis", 1))
+            except (ValueError, IndexError, ZeroDivisionError) as error:
+                raise ModelError(f"scales that do not fit the weights: {error}", where=before.name or source) from None
             graph.initializer.append(numpy_helper.from_array(value, target))
             graph.node.remove(node)
             continue
-        if scale.size > 1 or zero.dtype.itemsize > 1:
-            raise UnsupportedError(
-                "fake quantisation of an activation with a scale for each channel, or with 16 bits",
-                where=before.name or source,
-                rule="activations have one scale and 8 bits",
-                remedy="compile it as it is (atonc generate)",
-            )
         rows.append((source, target, scale.item(), zero.item() - 128 * (zero.dtype == np.uint8)))
         node.CopyFrom(helper.make_node("Identity", [source], [target], node.name))
     for node in coded.values():

@@ -188,7 +188,7 @@ class PowerTable:
         return Between(*((volts / known["volts"]) ** 2 for volts in known["nominal_volts"]))
 
     def idle_mw(self, npu_mhz: float, cpu_mhz: float) -> float:
-        """Of the whole board between two inferences: CPU awake, NPU without work."""
+        """What the whole board draws between two inferences: CPU awake, NPU without work."""
         awake = self.milliwatts["cpu_awake"].likely * cpu_mhz / self.reference["cpu_mhz"]
         core = (self.milliwatts["asleep"].likely + awake) * self.volts_squared(npu_mhz, cpu_mhz).likely
         return self.rest_mw.likely + core / self.efficiency.likely
