@@ -36,6 +36,7 @@ from tests.insight.views import compile_view
 from tests.kernels.kernel_examples import examples
 from tests.views.random_models import every_operator, random_model
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 STYLES = ("int8", "int16", "float")
 ODD = {  # first operator and style, each with a seed whose network is not refused
     "a_PReLU_on_the_NPU_or_not": ("prelu", "int8", 1),
@@ -46,6 +47,21 @@ ODD = {  # first operator and style, each with a seed whose network is not refus
     "a_LayerNorm_in_parts": ("norm", "mixed", 6),
     "edges_of_floats": ("edges_of_floats", "float", 7),
     "all_on_the_CPU": ("soft", "float", 9),
+}
+TO_CODES = "--input-data-type int8 --output-data-type int8 --cut-output-tensors dense"
+DELIVERED = {  # what goes to firmware, other projects and boards
+    "layouts": [
+        *(f"generate digits/digits.tflite --layout {name} -o {name}" for name in ("zephyr", "openmv", "cmsis")),
+        f"generate digits/digits.tflite --layout rust -o rust {TO_CODES}",
+        "generate digits/digits.tflite -r split -o image",
+        "generate digits/digits.tflite --hex --stai --selftest --shared-kernels -o all",
+    ],
+    "applications": ["app build two_networks.toml -o app"],
+    "boards": [
+        *(f"board {what} stm32n6570-dk" for what in ("show", "linker", "mpool")),
+        "board list",
+        "probe writers-share-word -o probes",
+    ],
 }
 # no ONNX node alone becomes one of them: passes make or fold them, or only TFLite has them (tests/frontends)
 ELSEWHERE = {
@@ -153,6 +169,15 @@ def test_odd_networks_can_be_told(what: str, say: Say, request: pytest.FixtureRe
     Path("model.onnx").write_bytes(kept.read_bytes())
     say("generate", "model.onnx", "--allow-float", "-o", "build")
     say("explain", "model.onnx", "--allow-float")
+
+
+@pytest.mark.parametrize("what", DELIVERED)
+def test_what_is_delivered(what: str, say: Say) -> None:
+    for name in ("digits/digits.tflite", "digits/digits.onnx", "two_networks.toml"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_bytes((EXAMPLES / name).read_bytes())
+    for words in DELIVERED[what]:
+        say(*words.split())
 
 
 @pytest.mark.parametrize("verb", ["ops", "board", "doctor"])
