@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import csv
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy as np
 from atonc.compiler.compile.compile_view import analyze
 from atonc.compiler.request.options import Options
 from atonc.machine.cost.energy import Activity, Between, energy_of, epoch_activity, power_table, together
-from atonc.machine.cost.network import NetworkCost, cpu_cost
+from atonc.machine.cost.network import cpu_cost
 from atonc.machine.emu.cpu import call_cost
 from atonc.machine.hw.cycles import hardware
 from atonc.machine.hw.machine import stm32n6
@@ -43,7 +43,8 @@ AUTOENCODER_FILE = (
     "mlcommons+tiny", "", "benchmark/training/anomaly_detection/trained_models/ad01_int8.tflite",
 )  # fmt: skip
 RAM_RATE = Between(0.6e6, 1.6e6, 5.5e6)  # bytes a millisecond: the least, the median and the most of the trace's epochs
-COUNTED, ON_OURS, AS_PUBLISHED = "counted", "counted on our program", "as published"
+AWAKE = {"yes": (0.0, 0.0, 1.0), "no": (0.5, 1.0, 1.0), "": (0.0, 0.5, 1.0)}  # share of the time, by the controller
+COUNTED, ON_OURS, AS_PUBLISHED = "counted", "work of our program, published time", "as published"
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,12 @@ def core(activity: Activity) -> Between:
     return energy_of(activity, clocks.npu_mhz, clocks.cpu_mhz).core_uj
 
 
-def compiled_cost(path: Path) -> NetworkCost:
-    """Our program with its weights in RAM: the published time leaves none for the flash."""
-    return analyze(path, Options(verify=False, resident="all")).cost
+def compiled(path: Path, row: dict[str, str]) -> list[Activity]:
+    """The work of our program with its weights in RAM (the published time leaves none for the flash), in that time;
+    whether the processor slept nobody says."""
+    cost = analyze(path, Options(verify=False, resident="all")).cost
+    work, ms = together(step.activity for step in cost.steps), float(row["ms"])
+    return [replace(work, milliseconds=ms, awake_ms=share * ms) for share in AWAKE[row["controller"]]]
 
 
 def fitted(traced: dict[int, Activity]) -> str:
@@ -126,8 +130,7 @@ def stated(row: dict[str, str]) -> list[Activity]:
     """What the published time and products allow: the least, the likely and the most. Without epoch controller the
     processor is awake; where nobody says, half of the time."""
     ms, macs = float(row["ms"]), float(row["macs"])
-    awake = {"yes": (0.0, 0.0, 1.0), "no": (0.5, 1.0, 1.0), "": (0.0, 0.5, 1.0)}[row["controller"]]
-    rates = zip(awake, RAM_RATE, strict=True)
+    rates = zip(AWAKE[row["controller"]], RAM_RATE, strict=True)
     return [Activity(ms, share * ms, macs, rate * ms) for share, rate in rates]
 
 
@@ -142,7 +145,7 @@ def above_idle(activities: list[Activity]) -> Between:
     ms = activities[0].milliseconds
     work = whole([Activity(products=one.products, ram_bytes=one.ram_bytes) for one in activities])
     clocks = Between(0.0, mw["npu_clocked"].likely / 2, mw["npu_clocked"].high)
-    low, likely, high = (work + clocks.times(ms)) if ms else work
+    low, likely, high = work + clocks.times(ms)
     return Between(low / efficiency.high, likely / efficiency.likely, high / efficiency.low)
 
 
@@ -163,7 +166,7 @@ def compared(roots: tuple[Path, ...]) -> Iterator[Compared]:
             one = traced[int(epoch)]
             yield Compared(row, core(one).times(1 / one.milliseconds), COUNTED)
         elif row["model"] == AUTOENCODER and model is not None:
-            yield Compared(row, compiled_cost(model).energy.core_uj, ON_OURS)
+            yield Compared(row, whole(compiled(model, row)), ON_OURS)
         elif row["quantity"] == "energy" and row["ms"] and row["macs"]:
             ours = above_idle(stated(row)) if row["scope"] == BOARD else whole(stated(row))
             yield Compared(row, ours, AS_PUBLISHED)
@@ -228,8 +231,9 @@ def source_lines() -> Iterator[str]:
 
 PAGE = """# Energy: estimates against what others published
 
-Inside the band: {inside} measured energies. The traced network fixed the constants, so its row and its epochs are no
-test (epochs: at most {worst:.0f} mW off); the autoencoder is one: our own program, its weights in RAM.
+Inside the band: {inside} measured energies. The traced network fixed four constants and [whole
+boards](energy_board.md) the others, so its row and its epochs are no test (epochs: at most {worst:.0f} mW off, since
+products take more on the boards than in the trace); the autoencoder is one.
 
 ## Measured energy of an inference
 
@@ -238,7 +242,7 @@ test (epochs: at most {worst:.0f} mW off); the autoencoder is one: our own progr
 Networks of eco8-neaixt are not public as models: products and times are as published, bytes in RAM a range, and what
 the board draws idle is not known in its parts; so their band is wide. Seven of them have random weights and take
 {random} times the likely figure. No single energy of a product gives these and the trace of trained weights: bits
-that flip are not in the model, so the upper end of `product` is theirs, and no constant was fitted to a network. The
+that flip are not in the model, and no constant was fitted to a network. The
 four small ones, which hardly multiply, take {small} of the likely figure: half of the NPU's clocks, which it has, is
 too much for them. The traced row: ST's table is of another run than its plot, whose curve holds about 7.3 mJ.
 

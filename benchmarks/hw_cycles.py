@@ -26,10 +26,12 @@ from atonc.machine.cost.band import PredictionBand, band_of
 from atonc.machine.cost.network import StepCost, cpu_cost
 from atonc.machine.emu.cpu import call_cost
 from atonc.machine.emu.files.network_c import read_network
+from atonc.machine.emu.files.types import CompiledNetwork
 from atonc.machine.emu.network import NetworkStep, memory_of, plan_steps
 from atonc.machine.hw.cycles import hardware
 from atonc.machine.hw.cycles.doubts import LONG_TURNS, TURNS, doubts
-from atonc.machine.hw.machine import stm32n6
+from atonc.machine.hw.cycles.st_estimate import fast_library
+from atonc.machine.hw.machine import Machine, stm32n6
 from benchmarks.shared.corpus import corpus_dir
 from benchmarks.shared.declare import FETCHED, WRITE, Report
 
@@ -144,8 +146,13 @@ EXCLUDED = """## Rows that are not used, and why
 
 @cache
 def steps_of(path: Path) -> tuple[NetworkStep, ...]:
-    network = read_network(path)
+    network = network_of(path)
     return tuple(plan_steps(network, memory_of(network)))
+
+
+@cache
+def network_of(path: Path) -> CompiledNetwork:
+    return read_network(path)
 
 
 def find(repository: str, commit: str, path: str, roots: tuple[Path, ...]) -> Path | None:
@@ -174,18 +181,20 @@ class Prediction:
         return band_of((step.cpu_ms > 0, step) for step in self.steps)
 
 
-def predict(case: Case, path: Path) -> Prediction:
-    costs = []
+def predict(case: Case, path: Path, machine: Machine | None = None) -> Prediction:
+    costs, machine = [], machine or stm32n6()
     for step in steps_of(path):
         if step.epoch is not None:
-            costs.append(npu_cost(step, hardware.CONTROLLER))
+            costs.append(npu_cost(step, hardware.CONTROLLER, machine=machine))
         elif not case.controller_part:
-            costs.append(calls_cost(step))
+            costs.append(calls_cost(step, machine, path))
     return Prediction(tuple(costs))
 
 
-def npu_cost(step: NetworkStep, programmed_by: str, warm_cache: bool = False) -> StepCost:
-    machine, epoch = stm32n6(), step.epoch
+def npu_cost(
+    step: NetworkStep, programmed_by: str, warm_cache: bool = False, machine: Machine | None = None
+) -> StepCost:
+    machine, epoch = machine or stm32n6(), step.epoch
     assert epoch is not None
     found = hardware.epoch_cycles(epoch, machine, programmed_by, warm_cache)
     doubted = doubts(epoch, machine, programmed_by, found)
@@ -193,8 +202,10 @@ def npu_cost(step: NetworkStep, programmed_by: str, warm_cache: bool = False) ->
     return StepCost(0, "", found.cycles, found.bound_by, ms, 0.0, "", parts=found.detail, doubts=doubted)
 
 
-def calls_cost(step: NetworkStep) -> StepCost:
-    return cpu_cost([call_cost(call.name, list(call.args)) for call in step.calls], stm32n6(), "")
+def calls_cost(step: NetworkStep, machine: Machine, path: Path) -> StepCost:
+    calls = [call_cost(call.name, list(call.args)) for call in step.calls]
+    fast = fast_library(network_of(path).atonn_version)
+    return cpu_cost([one.with_4() if fast else one for one in calls], machine, "")
 
 
 Row = tuple[Case, Prediction | None]

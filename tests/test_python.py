@@ -15,7 +15,7 @@ import pytest
 import atonc
 from atonc.doors.python.compilation import Compilation
 from atonc.doors.python.results import ComparisonResult, QuantisedResult, Result, SweepTable
-from atonc.insight.quantizing.types import QuantizationStep, QuantizedCandidate
+from atonc.insight.quantizing.types import OutputAccuracy, QuantizationStep, QuantizedCandidate
 from atonc.insight.sweeping.run import SweepResult
 from atonc.machine.base.errors import AtoncError, InputError, ToolError
 
@@ -221,12 +221,13 @@ def test_evaluate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def _quantised(model: bytes = b"") -> QuantisedResult:
     front = (
-        QuantizedCandidate("plain", 40.0, 2.0, 2000, chosen=True, span_ms=(1.9, 2.1)),
-        QuantizedCandidate("<b>fast</b>", 30.0, None, None, refusal="no"),
-        QuantizedCandidate("faster", 35.0, 1.0, 1000),
+        QuantizedCandidate("plain", 40.0, (0.0, 99.0), 2.0, 2000, chosen=True, span_ms=(1.9, 2.1)),
+        QuantizedCandidate("<b>fast</b>", 30.0, (0.0, 99.0), None, None, refusal="no"),
+        QuantizedCandidate("faster", 35.0, (0.0, 99.0), 1.0, 1000),
     )
-    steps = (QuantizationStep("ranges", 40.0, None, True),)
-    return QuantisedResult("float.onnx", model, 8, 2, {"y": 39.5}, steps, front, ())
+    steps = (QuantizationStep("ranges", 40.0, (39.0, 41.0), None, True),)
+    outputs = (OutputAccuracy("y", 39.5, (38.0, 41.0), 3, 80),)
+    return QuantisedResult("float.onnx", model, 8, 2, outputs, steps, front, ())
 
 
 def test_quantised(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
 from atonc.delivery.generate import generating
 from atonc.doors.cli.cli import parser
+from atonc.doors.python.compilation import session_of
 from atonc.insight.report.compile_text import edge_text
 from atonc.machine.base.errors import AtoncError
 from atonc.machine.emu.network import load
@@ -305,6 +306,57 @@ def window(channels_first: bool, seed: int) -> Graph:
     return check(Graph(tensors, ops, ("x", "s"), ("y", "n"), "window", states=(CarriedState("s", "n", first),)))
 
 
+def rows_in_time(new: int, left: int, whole: bool, spoilt: str = "") -> Graph:
+    """`new` rows join the `left` ones before them. Those are the state, or the last rows of one that is the window."""
+    name = "s" if whole else "k"
+    rows = {"x": new, "x1": new, "t": new + left, "y": new + left, name: left} | ({} if whole else {"s": left})
+    shape = {key: (1, size, 1, 16) for key, size in (rows | {"n": left}).items()}
+    shape |= {"s": shape["t"]} if whole else {}
+    tensors = {key: tensor(key, one) for key, one in shape.items()}
+    cut = {"starts": (0, 0 if spoilt == "rows" else new, 0, 0), "stops": (1, new + left, 1, 16), "steps": (1,) * 4}
+    cut |= {"stops": (1, left, 1, 16)} if spoilt == "rows" else {}
+    if spoilt == "scale":
+        tensors["t"] = tensor("t", shape["t"], Quantisation.per_tensor(0.06, -3))
+    relu, read = Op("relu", "x1", ("x",), ("x1",)), Op("maximum", "m", ("t", "t2"), ("m",))
+    tensors["t2"] = replace(tensors["t"], name="t2", data=np.full(shape["t"], -20, np.int8))
+    behind = () if spoilt == "last" else (Op("minimum", "y", ("m", "t2"), ("y",)),)
+    read, tensors["m"] = (replace(read, outputs=("m" if behind else "y",)), tensor("m", shape["y"]))
+    if not behind:
+        tensors.pop("m")
+    if whole:
+        tensors["k"] = tensor("k", shape["n"])
+        head = (Op("slice", "k", ("s",), ("k",), cut), Op("concat", "t", ("k", "x1"), ("t",), {"axis": 1}))
+        tensors.pop("n")
+        ops, end = (relu, *head, read, *behind), "t"
+    else:
+        tensors.pop("k")
+        join, move = Op("concat", "t", ("s", "x1"), ("t",), {"axis": 1}), Op("slice", "n", ("t",), ("n",), cut)
+        ops, end = (relu, join, move, read, *behind), "n"
+    first = np.random.default_rng(left).integers(-99, 99, shape["s"]).astype(np.int8)
+    return check(Graph(tensors, ops, ("x", "s"), ("y", end), "rows", states=(CarriedState("s", end, first),)))
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("new, left, spoilt", [(1, 5, ""), (3, 2, ""), (2, 4, "rows"), (1, 4, "scale"), (1, 4, "last")])
+@pytest.mark.parametrize("distrust", [(), ("S7",)])
+def test_windows_stay_and_their_rows_move_down(
+    whole: bool, new: int, left: int, spoilt: str, distrust: tuple[str, ...]
+) -> None:
+    """One copy, from its own memory to where it lies lower; where that may not be, there and back."""
+    compiled = compile_graph(rows_in_time(new, left, whole, spoilt), Options(distrust=distrust))
+    follows_its_states(compiled)
+    home = {name: compiled.program.placed[name].address for name in ("s", "t")}
+    stays = (not spoilt or (whole and spoilt == "last")) and (left <= new or not distrust)
+    assert (home["s"] == home["t"]) == (stays or whole)  # a state that is the window lies there anyway
+    tasks = [task for shares in compiled.scheduled.shares for one in shares for task in one.tasks if not task.units]
+    names = {name for name, at in compiled.program.placed.items() if at.address == home["s"]}
+    moves = [task for task in tasks if {use.buffer for use in task.engines.values()} <= names]
+    assert len(moves) == (1 if stays else 0)
+    for task in moves:
+        (reader,), (writer,) = task.readers(), task.writers()
+        assert (reader.config.address - writer.config.address, writer.config.address) == (16 * new, 0)
+
+
 def attention(length: int = 256, heads: int = 4, size: int = 32) -> Graph:
     """One token: its key and value join those before, which are states; the oldest fall out."""
     cache, row, shares = (1, heads, length, size), (1, heads, 1, size), (1, heads, 1, length)
@@ -352,7 +404,7 @@ def test_a_row_attends_to_a_cache_where_it_lies() -> None:
 
 @pytest.mark.parametrize("channels_first", [True, False])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_window_over_frames_moves_nothing_but_its_state(channels_first: bool, seed: int) -> None:
+def test_a_window_over_frames_moves_nothing_but_its_state(channels_first: bool, seed: int, tmp_path: Path) -> None:
     """Rows of channels first would be scattered bytes: the state is kept as the convolution reads it."""
     source = window(channels_first, seed)
     compiled = compile_graph(source, Options())
@@ -365,5 +417,11 @@ def test_a_window_over_frames_moves_nothing_but_its_state(channels_first: bool, 
         value = exact["n"]
         apart = np.abs(emulation.run({"x": x})["y"].astype(np.int64) - exact["y"].astype(np.int64)).max()
         assert apart <= 1, (frame, apart)
+    x, first = make_inputs(source, 0)["x"], source.states[0].first
+    generating.generate(view_of(source, "window"), tmp_path / "out")
+    for session in (session_of(compiled), load(tmp_path / "out", "window").stream()):
+        assert np.array_equal(session.states["s"], first)  # in the model's order, wherever they lie
+        session({name: x for name in session.shapes})
+        assert np.array_equal(session.states["s"], run_graph(source, {"x": x, "s": first})["n"])
     moved = [op.kind for op in compiled.graph.ops if op.kind == "transpose"]
     assert len(moved) == (2 if channels_first else 0)  # at the edges of the application

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from math import hypot
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -17,9 +19,11 @@ from atonc.machine.cost.band import PredictionBand
 from atonc.machine.cost.energy import (
     FLASH_DEVICE,
     Activity,
+    Between,
     amount,
     energy_of,
     epoch_activity,
+    of_inference,
     power_table,
     together,
 )
@@ -36,11 +40,12 @@ LONG = Activity(10.0, 2.0, 1e6, 2e6, 3e6, 4e6)
 
 def test_every_constant_has_a_range_around_it_and_a_source() -> None:
     table = power_table()
-    for low, likely, high in (*table.milliwatts.values(), *table.picojoules.values(), table.efficiency):
+    supply = table.efficiency, table.rest_mw, table.unexplained
+    for low, likely, high in (*table.milliwatts.values(), *table.picojoules.values(), *supply):
         assert 0 < low <= likely <= high
     lines = (ROOT / "atonc" / "machine" / "cost" / "power.toml").read_text().splitlines()
     lists = [line for line in lines if " = [" in line]
-    assert len(lists) == len(table.milliwatts) + len(table.picojoules) + 2
+    assert len(lists) == len(table.milliwatts) + len(table.picojoules) + len(supply) + 1
     assert all(line.split("# ")[1][0] in "PFLU" and len(line.split("# ")[1]) > 20 for line in lists)
 
 
@@ -64,8 +69,42 @@ def test_a_step_shared_and_put_together_again_is_the_step() -> None:
 def test_what_the_time_may_be_off_the_energy_may_be_off() -> None:
     idle = Activity(10.0)
     plain, wide = energy_of(idle, 1000, 800), energy_of(idle, 1000, 800, PredictionBand(-0.5, 1.0, ()))
-    assert wide.uj.likely == plain.uj.likely
-    assert (wide.uj.low, wide.uj.high) == pytest.approx((plain.uj.low / 2, plain.uj.high * 2))
+    for without, late in ((plain.uj, wide.uj), (plain.core_uj, wide.core_uj), (plain.board_uj, wide.board_uj)):
+        assert late.likely == without.likely, "no more than the range"
+        below, above = without.likely - without.low, without.high - without.likely
+        assert late.likely - late.low == pytest.approx(hypot(below, late.likely / 2)), "for a reason of its own"
+        assert late.high - late.likely == pytest.approx(hypot(above, late.likely))
+
+
+def test_a_board_takes_what_its_core_and_memories_take_and_the_rest() -> None:
+    table = power_table()
+    for npu, cpu in ((1000, 800), (800, 600), (400, 400)):
+        found = energy_of(LONG, npu, cpu)
+        whole = found.uj.likely / table.efficiency.likely + table.rest_mw.likely * LONG.milliseconds
+        assert found.board_uj.likely == pytest.approx(whole) and found.board_mw == pytest.approx(whole / 10)
+        assert found.core_uj.likely < found.uj.likely < found.board_uj.low
+        assert (found.board_uj.high - found.board_uj.low) / whole < (found.uj.high - found.uj.low) / found.uj.likely
+        asleep = energy_of(Activity(1.0), npu, cpu)
+        assert asleep.board_mw < found.idle_mw + table.milliwatts["npu_clocked"].likely / table.efficiency.low
+
+
+def test_measured_boards_are_met_by_networks_that_fixed_nothing() -> None:
+    """The constants against the table of a meter, held-out networks apart; which these are their names decide."""
+    from benchmarks import energy_board
+
+    found = energy_board.groups()
+    test = found["held out, work counted"]
+    assert len(test) == 24 and not {one.row["model"] for one in test} & {
+        one.row["model"] for one in found["fitted, work counted"]
+    }
+    assert max(abs(one.board_error) for one in test) < 0.05
+    assert sum(energy_board.within(one.ours.uj, one.chip_uj) for one in test) >= 0.9 * len(test)
+    assert max(energy_board.half_width(one.ours.uj) for one in test) < 0.16
+    for name, value in energy_board.fitted([one for one in energy_board.usable() if not one.held]).items():
+        assert value == pytest.approx(power_table().picojoules[name].likely, rel=0.1), name
+    for mode, clocks in energy_board.CLOCKS.items():
+        idle = [float(one.row[f"{mode}_idle_mw"]) for one in energy_board.measured()]
+        assert power_table().idle_mw(*clocks) == pytest.approx(median(idle), abs=4)
 
 
 def test_lower_clocks_allow_the_lower_voltage() -> None:
@@ -102,6 +141,7 @@ def test_the_processor_is_awake_while_it_programs() -> None:
 
 def test_amounts_read_well() -> None:
     assert [amount(value) for value in (0.25, 24.94, 8068.1)] == ["0.2 uJ", "24.9 uJ", "8.07 mJ"]
+    assert of_inference(Between(860.0, 1275.2, 1490.0)) == "1.28 mJ/inference (0.86 to 1.49)", "one unit in a line"
 
 
 def test_a_compilation_and_its_folder_say_the_same(tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from atonc.machine.base.errors import AtoncError, InputError
-from atonc.machine.emu.files.network_c import find_networks, read_blob_trace, read_network
+from atonc.machine.emu.files.network_c import find_networks, read_network
 from atonc.machine.emu.files.types import EpochFlags, Symbol
 from atonc.machine.emu.tensors import io_shape
 from atonc.machine.hw.ec.instructions import decode
-from tests.emu.files_samples import HARDWARE_EPOCH, blob_words, driver_text, ecblobs_text, network_text, write_network
+from tests.emu.files_samples import blob_words, driver_text, ecblobs_text, network_text, write_network
 from tests.patience import no_hang
 
 
@@ -206,37 +206,6 @@ def test_damaged_files(tmp_path: Path, old: str, new: str, message: str) -> None
     c_file.write_text(text.replace(old, new))
     with pytest.raises(InputError, match=message):
         read_network(tmp_path)
-
-
-def test_blob_traces(tmp_path: Path) -> None:
-    start, end = HARDWARE_EPOCH.split("static void LL_ATON_End_EpochBlock_2")[0], HARDWARE_EPOCH
-    body = start[start.index("{") :]
-    undo = end[end.index("static const LL_Switch_DeinitTypeDef") : end.index("const EpochBlock_ItemTypeDef")].rstrip()
-    trace = f"""
-    #define _mem_pool__user_io_input_0_Default 1
-    mpool_reloc_info_t mpool_reloc_info[] = {{ {{"_user_io_input_0", "x", 0x1, 0, 1}}, {{NULL, NULL, 0, 0, 0}} }};
-    static const uint64_t __ec_params_memory_pool_base[2] = {{ 0x0004000300020001ULL, 0x5ULL }};
-    void trace_ec__ec_blob_1(void) {{
-      ec_trace_start_blob("_ec_blob_1");
-      ec_trace_start_epoch(2);
-      {body}
-      ec_trace_wait_epoch_end(0x40);
-      {{ {undo}
-      ec_trace_end_epoch(2);
-      ec_trace_start_epoch(3);
-      ec_trace_end_epoch(3);
-    }}
-    """
-    path = tmp_path / "n_blob_trace.c"
-    path.write_text(trace)
-    read = read_blob_trace(path)
-    first, second = read.blobs["_ec_blob_1"]
-    assert (first.number, first.wait_mask, len(first.start_calls), len(first.end_calls)) == (2, 0x40, 5, 2)
-    assert (second.number, second.start_calls) == (3, ())
-    assert read.bases == {"_user_io_input_0": 1}
-    assert read.read_memory(0xF000_0000, 8) == bytes([1, 0, 2, 0, 3, 0, 4, 0])
-    with pytest.raises(InputError):
-        read.read_memory(0xF000_0000, 99)
 
 
 def test_fetched_networks_are_read() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -164,6 +165,13 @@ def test_the_hop_of_a_front_end_is_that_of_the_network(tmp_path: Path, capsys: p
     for more, hop in (((), "of 10 ms"), (("--hop", "20"), "of 20 ms")):
         assert main([*words, str(tmp_path / "front_end.toml"), *more]) == 0
         assert f"real-time factor 0.000{'502' if not more else '251'} {hop}" in capsys.readouterr().out
+
+
+def test_saved_from_python_it_is_there_too(tmp_path: Path) -> None:
+    stream = Path(__file__).parents[2] / "examples" / "streaming" / "stream.tflite"
+    (tmp_path / "front_end.toml").write_text(TOML)
+    atonc.compile(stream, verify=False).save(tmp_path / "build", front_end=tmp_path / "front_end.toml")
+    assert json.loads((tmp_path / "build" / "network_program.json").read_text())["options"]["--hop"] == "10"
 
 
 def test_what_is_no_front_end_is_refused() -> None:

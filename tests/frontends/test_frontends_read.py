@@ -14,6 +14,7 @@ from atonc.compiler.frontends.coverage import coverage, require_quantised
 from atonc.compiler.frontends.limits import parse_fixed_shapes, refuse
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.frontends.read import read
+from atonc.compiler.frontends.tails import UNCUT
 from atonc.compiler.frontends.tflite import read_tflite
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.ops import run_graph
@@ -116,7 +117,8 @@ def test_a_cut_hides_what_is_not_supported() -> None:
     net.node("NonZero", [y])
     data = net.model({"x": (1, 4, 6, 6)}, [net.nodes[-1].output[0]])
     with pytest.raises(UnsupportedError, match=rf"NonZero(?s:.*)--cut-output-tensors {y}$"):
-        read_onnx(data)
+        read_onnx(data, cut_outputs=UNCUT)
+    assert read_onnx(data).outputs == (y,)
     conv = next(node for node in net.nodes if node.op_type == "Conv")
     for name in (conv.output[0], conv.name, y):
         graph = read_onnx(data, cut_outputs=(name,))
@@ -141,6 +143,23 @@ def test_a_cut_in_a_tflite_file() -> None:
     assert graph.outputs == ("y",) and len(graph.ops) == 1
     with pytest.raises(InputError, match="no tensor 'w'"):
         read_tflite(data, cut_outputs=("w",))
+
+
+def test_suppression_in_a_tflite_file_is_left_to_the_application() -> None:
+    tensors = [T("x", (9, 4), scale=0.1), T("boxes", (9, 4), scale=0.1), T("scores", (9,), scale=0.1),
+               T("most", (), "int32", data=[7]), T("iou", (), "float32", data=[0.5]),
+               T("least", (), "float32", data=[0.25]), T("places", (7,), "int32"), T("found", (), "int32"),
+               T("row", (1,), "int32", data=[1])]  # fmt: skip
+    nms = O("NON_MAX_SUPPRESSION_V4", ["boxes", "scores", "most", "iou", "least"], ["places", "found"])
+    ops = [O("RELU", ["x"], ["boxes"]), O("REDUCE_MAX", ["boxes", "row"], ["scores"]), nms]
+    data = build(tensors, ops, ["x"], ["places", "found"])
+    graph = read_tflite(data)
+    assert graph.outputs == ("boxes",) and graph.tail is not None
+    assert [one.kind for one in graph.tail.operators] == ["REDUCE_MAX", "NON_MAX_SUPPRESSION_V4"]
+    assert graph.tail.operators[1].values == {"boxes": 7, "IoU": 0.5, "score": 0.25}
+    assert any("(boxes 7, IoU 0.5, score 0.25)" in note for note in graph.notes)
+    with pytest.raises(UnsupportedError, match="NON_MAX_SUPPRESSION_V4"):
+        read_tflite(data, cut_outputs=UNCUT)
 
 
 @pytest.mark.parametrize(("kind", "words"), [

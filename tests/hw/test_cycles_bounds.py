@@ -78,7 +78,7 @@ def test_an_interface_bounds_an_epoch_whose_readers_share_it() -> None:
     cycles = hardware.epoch_cycles(near, None, hardware.NOBODY)
     assert cycles.bound_by == hardware.INTERFACE and cycles.cycles == 950 + round(1.1111 * 8192)
     assert hardware.epoch_cycles(spread, None, hardware.NOBODY).bound_by in ("npuRAM3", "npuRAM4")
-    slow = MACHINE.with_clocks(npu_mhz=450)
+    slow = MACHINE.with_clocks(npu_mhz=450, npu_ram_mhz=900)
     assert hardware.epoch_cycles(near, slow, hardware.NOBODY).cycles == 950 + round(1.1111 * 8192 * 0.45)
 
 

@@ -106,13 +106,15 @@ def test_an_epoch_of_labels_costs_its_words() -> None:
 
 
 def test_clocks_scale_what_depends_on_them() -> None:
-    slow = stm32n6().with_clocks(npu_mhz=500, flash_mb_per_s=100)
+    slow = stm32n6().with_clocks(npu_mhz=500, npu_ram_mhz=900, flash_mb_per_s=100)
     flash = hardware.epoch_cycles(pointwise(4, e.FLASH), slow, hardware.NOBODY)
     assert flash.cycles == FIX + 4 * 5 * 3072 + 6272
     scattered = hardware.epoch_cycles(
         e.copy(e.raw(e.RAM, 4096), e.raster(e.RAM2, (16, 16, 1), 16, frames=16)), slow, hardware.NOBODY
     )
-    assert scattered.cycles == FIX + 4096  # memory keeps its clock, so a beat now takes 0.6 NPU cycles
+    assert scattered.cycles == FIX + 4096  # where memory keeps its clock a beat takes 0.6 NPU cycles
+    clocks = [stm32n6().with_clocks(npu_mhz=npu).clocks.npu_ram_mhz for npu in (1000, 950, 800, 400)]
+    assert clocks == [900, 900, 800, 400], "else it follows a slower NPU"
     assert slow.milliseconds(500_000) == 1.0
     assert slow.npu_cycles(800) == 500
 

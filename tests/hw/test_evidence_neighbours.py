@@ -9,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atonc.machine.hw.limits import BUS_BYTES
-from atonc.machine.hw.safety.evidence.epochs import Relation, distance, relation, shorter_run
+from atonc.machine.hw.safety.evidence import Trust
+from atonc.machine.hw.safety.evidence.epochs import (
+    ONE_CHAIN,
+    Relation,
+    distance,
+    of_copy,
+    reader_and_writer,
+    relation,
+    shorter_run,
+)
 from atonc.machine.hw.units.stream_engine import StrengConfig, frame_addresses
 from tests.hw.safety_parts import NPU_RAM3, writer
 
@@ -87,3 +96,19 @@ def test_slices_of_a_pixel() -> None:
     raster = {"raw": 0, "fsize_low": 100, "fsize_high": 100, "pixel_offset_low": 32, "line_offset_low": 3200}
     one, other = writer(NPU_RAM3, 1, **raster, depth=12), writer(NPU_RAM3 + 16, 1, **raster, depth=8)
     assert (distance(one, other), shorter_run(one, other)) == (4, 8)
+
+
+def test_what_a_copy_onto_itself_does_first() -> None:
+    """Only bytes in a row that go down by a word or more are read before their place is written, whoever is faster."""
+    target = writer(NPU_RAM3, 640, 1)
+    for moved, seen in ((64, Relation.BEHIND), (4, Relation.AHEAD), (-64, Relation.AHEAD), (0, Relation.OVERLAP)):
+        source = replace(target, to_memory=0, address=target.address + moved)
+        found = relation(source, target)
+        assert of_copy(source, target, found, "to STRENG:0") == seen
+        assert of_copy(source, target, found, "to ARITH:0") == Relation.OVERLAP
+        graded = Trust().grade(reader_and_writer(seen, ONE_CHAIN, "to STRENG:0"))
+        assert Trust().allows(graded) == (seen != Relation.AHEAD)
+        assert (graded.argument == "S7") == (seen == Relation.BEHIND)
+    rows = replace(target, raw=0, fsize_low=10, fsize_high=1, depth=64, pixel_offset_low=64)
+    source = replace(rows, to_memory=0, address=target.address + 64)
+    assert of_copy(source, rows, relation(source, rows), "to STRENG:0") == Relation.AHEAD

@@ -24,6 +24,7 @@ from atonc.machine.cost.band import BY_RELEASE, GUESSES, KERNELS, NPU_TIME, Pred
 from atonc.machine.cost.network import cpu_cost
 from atonc.machine.emu.cpu.cycles import CallCost
 from atonc.machine.hw.cycles import doubts
+from atonc.machine.hw.cycles.st_estimate import fast_library
 from atonc.machine.hw.machine import stm32n6
 
 ROOT = Path(__file__).parent.parent.parent
@@ -87,6 +88,10 @@ def test_softmax_and_resize_vary_by_release() -> None:
     softmax, copy = CallCost(800, by_release=True), CallCost(800)
     cost = cpu_cost([softmax, copy], stm32n6(), "")
     assert cost.doubts == {BY_RELEASE: pytest.approx(cost.cycles / 2)} and not cpu_cost([copy], stm32n6(), "").doubts
+    known = cpu_cost([softmax.with_4(), copy.with_4()], stm32n6(), "")
+    assert not known.doubts and known.cycles < cost.cycles and copy.with_4() == copy
+    versions = ("atonn-v1.1.1-14-ge619e860", "atonn-v1.1.3-8-g80369096", "STAI-3.0.0-254-g7cc65410")
+    assert [fast_library(one) for one in versions] == [False, False, True]
 
 
 def test_constants_are_those_of_the_machine() -> None:
@@ -203,7 +208,7 @@ def test_beside_a_measured_time() -> None:
 
 
 def test_quantising_and_accuracy() -> None:
-    candidate = QuantizedCandidate("free scales", 40.0, 0.8, 800_000, span_ms=(0.78, 0.9))
+    candidate = QuantizedCandidate("free scales", 40.0, (0.0, 99.0), 0.8, 800_000, span_ms=(0.78, 0.9))
     assert quantize_text.time_text(candidate) == "0.800 ms (0.780 to 0.900)"
     assert candidate.as_dict()["low_ms"] == 0.78 and candidate.as_dict()["high_ms"] == 0.9
     assert quantize_text.time_text(replace(candidate, milliseconds=None)) == "refused"

@@ -33,6 +33,7 @@ def examples() -> list[tuple[Graph, Op]]:
         one_op("gather", [x, index], [f("y", (2, 3, 4, 4), **Q)], axis=1),
         one_op("gather_nd", [x, tensor("i", (5, 2), "int32")], [f("y", (5, 4, 4), **Q)]),
         one_op("logistic", [x], [y]),
+        one_op("neg", [f("x", (3, 5), dtype="int16", scale=0.5)], [f("y", (3, 5), dtype="int16", scale=0.5)]),
         one_op("quantize", [f("x", (3, 5))], [f("y", (3, 5), **Q)]),
         one_op("logistic", [f("x", (3, 5))], [f("y", (3, 5))]),
         one_op("affine", [f("x", (3, 4)), numbers, numbers], [f("y", (3, 4))]),

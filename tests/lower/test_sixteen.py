@@ -24,6 +24,8 @@ from atonc.compiler.lower.semantics.sums import requantised
 from atonc.compiler.lower.sixteen.streams import HIGHEST, LOWEST, WideSum, never_negative
 from atonc.compiler.lower.sixteen.sums import PairOfHalves, TwoHalves
 from atonc.compiler.ops import run_graph
+from atonc.compiler.ops.curves import MOST_ERROR, curve_of
+from atonc.compiler.passes.make_tables import make_tables
 from atonc.compiler.plan.policy import MOST_CODES, WIDE_STEP
 from atonc.compiler.request.options import Options
 from atonc.compiler.select.form import RefusedForm
@@ -210,6 +212,8 @@ ELEMENTWISE = {
     "from int8": lambda: elementwise("requantize", narrow("x"), wide("z")),
     "mean": lambda: elementwise("mean", wide("x"), wide("z", (1, 16), 0.3e-4), axes=(1, 2)),
     "average": lambda: elementwise("average_pool", wide("x"), wide("z", (1, 3, 5, 16), 0.8e-4), **WINDOW),
+    "hard-swish": lambda: elementwise("hard_swish", wide("x", scale=3e-4), wide("z", scale=2e-4)),
+    "hard-swish, clipped": lambda: elementwise("hard_swish", wide("x", scale=6e-4), wide("z", scale=3e-4), **RELU),
     "leaky ReLU": lambda: elementwise("leaky_relu", wide("x"), wide("z"), alpha=0.3),
     "leaky ReLU, finer": lambda: elementwise("leaky_relu", wide("x"), wide("z", scale=0.3e-4), alpha=0.2),
     "PReLU": lambda: prelu(np.linspace(0, 1, 16)),
@@ -383,3 +387,48 @@ def test_a_form_is_shown_to_be_fine_in_steps_of_its_format(
     else:
         with pytest.raises(Refusal):
             mapping._shown_fine(op, recipe, refused, context)
+
+
+def on_the_cpu(graph: Graph) -> dict[str, np.ndarray]:
+    """Compiled and run; verification and the kernels for data sets have their say."""
+    compiled, inputs = compile_graph(graph, Options()), random_codes(graph)
+    found = Emulation(compiled.program, compiled.graph).run(inputs)
+    by_engine = Engine(compiled).run({name: codes[None] for name, codes in inputs.items()})
+    for name, codes in found.items():
+        np.testing.assert_array_equal(by_engine[name][0].reshape(codes.shape), codes)
+    return {**inputs, **found}
+
+
+@pytest.mark.parametrize("kind", ["logistic", "tanh"])
+def test_functions_of_the_cpu_are_lines_between_few_codes(kind: str) -> None:
+    graph = elementwise(kind, wide("x", scale=8 / 32768), wide("y", scale=UNIT))
+    found, curve = on_the_cpu(graph), curve_of(graph.ops[0], graph)
+    assert curve is not None
+    np.testing.assert_array_equal(found["y"], curve(found["x"]))
+    exact = run_graph(graph, {"x": found["x"]})["y"]
+    assert 0 < np.abs(found["y"].astype(int) - exact).max() <= curve.error <= MOST_ERROR
+
+
+def test_a_function_in_parts_is_walked_once() -> None:
+    """SiLU as exporters write it: exact arithmetic keeps the rounding in between."""
+    sigmoid = Op("logistic", "s", ("x",), ("s",), {}, ("s",))
+    graph = graph_of(
+        sigmoid, wide("x", scale=8 / 32768), wide("s", scale=UNIT), wide("y", scale=8 / 32768),
+    )  # fmt: skip
+    product = Op("mul", "op", ("x", "s"), ("y",), {}, ("op",))
+    graph = replace(graph, ops=(sigmoid, product), outputs=("y",))
+    joined = make_tables(graph)
+    assert [op.kind for op in joined.ops][-1] == "table"
+    codes = {"x": np.arange(-(1 << 15), 1 << 15, 1 << 16 - 10)[: wide("x").elements].astype(np.int16)}
+    codes["x"] = np.resize(codes["x"], SHAPE)
+    np.testing.assert_array_equal(run_graph(joined, codes)["y"], run_graph(graph, codes)["y"])
+    assert [op.kind for op in compile_graph(graph, Options()).graph.ops] == ["table"]
+
+
+def test_products_of_one_tensor_stay_on_the_npu() -> None:
+    on_npu(make_tables(elementwise("mul", wide("x"), wide("x"), wide("z", scale=4e-4))))
+
+
+def test_what_bends_too_much_has_no_lines() -> None:
+    steps = elementwise("exp", wide("x", scale=64 / 32768), wide("y", scale=1.0))
+    assert curve_of(steps.ops[0], steps) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from atonc.compiler.place import BoardMemory, board, place
-from atonc.compiler.place.notes import placement_notes
+from atonc.compiler.place.pools import placement_notes
 from tests.place.plans import chain
 
 DK = board("dk")

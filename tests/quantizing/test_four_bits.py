@@ -227,13 +227,14 @@ def test_a_way_is_judged_by_samples_that_did_not_teach_it() -> None:
     stored = other.graph.initializer[0]
     stored.CopyFrom(numpy_helper.from_array(1.1 * numpy_helper.to_array(stored), stored.name))
     halves = [QuantizationJudge.of(graph, some) for some in (feeds[:4], feeds[4:])]
-    whole, changed = QuantizationJudge.of(graph, feeds).verdict(other)
+    whole, changed = QuantizationJudge.together([(QuantizationJudge.of(graph, feeds), other)])
     found, also = QuantizationJudge.together([(judge, other) for judge in halves])
     assert np.array_equal(found.noise, whole.noise) and found.db == whole.db < 60 and also == pytest.approx(changed)
 
 
 def test_a_model_without_four_bits_says_so() -> None:
-    points = [PrecisionPoint(0, 0.0, 900, 30.0, (0.0, 0.0)), PrecisionPoint(4, 0.9, 500, 26.5, (-4.0, -3.0))]
+    none = (0.0, 0.0), (-4.0, -3.0), (-3.5, -4.0, -3.0)
+    points = [PrecisionPoint(0, 0.0, 900, 30.0, *none), PrecisionPoint(4, 0.9, 500, 26.5, *none)]
     for four, said in ((frozenset[str](), 1), (frozenset({"c"}), 0)):
         chosen: Any = SimpleNamespace(tuning=Tuning(four=four))
         notes = Narrowed(chosen, MendOptions(), tuple(points), {}).notes

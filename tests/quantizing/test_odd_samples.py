@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from atonc.compiler.compile.pipeline import read_model
+from atonc.compiler.frontends.tails import UNCUT
 from atonc.compiler.ir import Array
+from atonc.compiler.request.options import Options
 from atonc.insight.quantizing.graph import FloatGraph
 from atonc.insight.quantizing.loading import require_equal_sizes
 from atonc.insight.quantizing.observe import FirstNorm, require_trained_range
@@ -18,7 +21,7 @@ from atonc.insight.quantizing.run import quantize
 from atonc.insight.quantizing.scales import Seen, choose
 from atonc.insight.quantizing.types import QuantizeOptions
 from atonc.insight.report.document import lines
-from atonc.insight.report.quantize_text import document
+from atonc.insight.report.quantize_text import as_json, document
 from atonc.machine.base.errors import UnsupportedError
 from tests.patience import operations
 
@@ -129,18 +132,32 @@ def mask() -> tuple[list[Any], tuple[str, int, list[Any]], dict[str, Array]]:
 
 
 @pytest.mark.parametrize(
-    ("made", "node", "cut"), [(boxes, "nms", "boxes,scores"), (mask, "nonzero", "rows")], ids=["boxes", "mask"]
-)
-def test_outputs_of_varying_size_are_refused_with_the_way_out(tmp_path: Path, made: Any, node: str, cut: str) -> None:
+    ("made", "node", "cut", "left"),
+    [
+        (boxes, "nms", "boxes,scores", "1 operator stays with the application: NonMaxSuppression 'nms' (boxes of a "
+         "class 9, score 0.2)"),
+        (mask, "nonzero", "rows", "4 operators stay with the application: Greater 'greater' (limit 0.2); NonZero"),
+    ],
+    ids=["boxes", "mask"],
+)  # fmt: skip
+def test_what_has_no_fixed_size_is_left_to_the_application(
+    tmp_path: Path, made: Any, node: str, cut: str, left: str
+) -> None:
+    """By itself, by name, and again where the int8 model is compiled; or refused, where the user wants that."""
     file = model(*made(), tmp_path / "net.onnx")
-    data = samples(tmp_path, usual())
+    data, few = samples(tmp_path, usual()), {"calibration": "minmax", "objective": "accuracy"}
+    found = quantize(file, data, QuantizeOptions(**few))
+    assert list(found.outputs_db) == cut.split(",") and found.tail is not None
+    assert any(left in note for note in found.notes) and as_json(found)["tail"]["outputs"] == cut.split(",")
+    found.save(tmp_path / "int8.onnx")
+    again = read_model(tmp_path / "int8.onnx", Options())
+    assert again.tail == found.tail and any("was cut at" in note and left in note for note in again.notes)
+    assert read_model(file, Options()).tail == found.tail
     with pytest.raises(UnsupportedError) as caught:
-        quantize(file, data, QuantizeOptions())
+        quantize(file, data, QuantizeOptions(cut_outputs=UNCUT))
     error = caught.value
     assert error.where == f"net.onnx, {node}" and "one size" in error.rule
     assert f"--cut-output-tensors {cut})" in error.remedy
-    options = QuantizeOptions(cut_outputs=tuple(cut.split(",")), calibration="minmax")
-    assert list(quantize(file, data, options).outputs_db) == cut.split(",")
 
 
 def test_sizes_that_only_a_run_shows() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ pytest.importorskip("onnxruntime")
 from onnx import TensorProto, helper, numpy_helper
 
 from atonc.doors.cli.cli import main
-from atonc.insight.quantizing.loading import load
+from atonc.insight.quantizing.loading import load, tidy
 from atonc.insight.quantizing.observe import session
 from atonc.insight.quantizing.run import quantize
 from atonc.insight.quantizing.samples import read_samples
@@ -142,6 +143,20 @@ def test_a_folder_in_place_of_a_model_is_told(tmp_path: Path) -> None:
         raise missing(tmp_path)
 
 
+@pytest.mark.parametrize(("turned", "folds"), [({}, True), ({"transB": 1, "alpha": 0.5}, True), ({"beta": 2.0}, False)])
+def test_norms_behind_dense_layers_become_their_weights(turned: Any, folds: bool, tmp_path: Path) -> None:
+    """As PyTorch exports Linear and BatchNorm1d: a product and a sum with codes of their own would lose decibels."""
+    b = Build()
+    w = b.constant("w", b.random.normal(size=(6, 8) if "transB" in turned else (8, 6)))
+    dense = b.node("Gemm", ["x", w, b.constant("b", b.random.normal(size=6))], "g", **turned)
+    path = save(tmp_path, b.model({"x": (1, 8)}, [b.node("Relu", [b.norm(dense, "n", 6, 0.25)], "y")]))
+    tidy = load(path)
+    assert ([node.op_type for node in tidy.graph.node] == ["Gemm", "Relu"]) is folds
+    values = {"x": np.random.default_rng(0).normal(size=(1, 8)).astype(np.float32)}
+    before, after = (session(data).run(None, values)[0] for data in (path.read_bytes(), tidy.SerializeToString()))
+    np.testing.assert_allclose(after, before, rtol=1e-4, atol=1e-5)
+
+
 def test_norms_that_stand_alone_leave_the_graph(tmp_path: Path) -> None:
     """Behind an operator that onnxruntime folds nothing into, in pictures and in rows."""
     b = Build()
@@ -205,3 +220,38 @@ def test_command_lines_that_mean_nothing(words: str, tmp_path: Path, capsys: pyt
     assert main(["quantize", *files, *words.split()]) == 2
     said = unwrapped(capsys.readouterr().err)
     assert words.split()[1].removesuffix("%") in said and not (tmp_path / "out.onnx").exists()
+
+
+def one_in_another() -> Any:
+    """A convolution behind an If in a branch of another one; both conditions are constants."""
+
+    def choice(cond: str, kept: Any, name: str) -> Any:
+        ends = [helper.make_tensor_value_info(kept.output[0], TensorProto.FLOAT, None)]
+        other = helper.make_node("Neg", ["x"], [f"{name}_not"])
+        left = [helper.make_tensor_value_info(f"{name}_not", TensorProto.FLOAT, None)]
+        branches = {"then_branch": helper.make_graph([kept], f"{name}_then", [], ends),
+                    "else_branch": helper.make_graph([other], f"{name}_else", [], left)}  # fmt: skip
+        return helper.make_node("If", [cond], [name], name=name, **branches)
+
+    inner = choice("yes", helper.make_node("Relu", ["x"], ["positive"]), "inner")
+    nodes = [choice("yes", inner, "outer"), helper.make_node("Conv", ["outer", "w"], ["y"])]
+    shape = [1, 2, 4, 4]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy"]
+    held = [numpy_helper.from_array(np.array(True), "yes"),
+            numpy_helper.from_array(np.ones((2, 2, 1, 1), np.float32), "w")]  # fmt: skip
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], held)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def _fold(source: str, target: str) -> None:
+    import os
+
+    os.kill(os.getpid(), 11)
+
+
+def test_a_crash_of_onnxruntime_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [node.op_type for node in tidy(one_in_another(), "m").graph.node] == ["Relu", "Conv"]
+    monkeypatch.setattr("atonc.insight.quantizing.loading._fold", _fold)
+    with pytest.raises(AtoncError, match="an If in a branch of another one: it ends with signal 11") as told:
+        tidy(one_in_another(), "m")
+    assert "without If" in told.value.remedy

@@ -151,7 +151,7 @@ def test_scales_are_bounded_only_where_it_pays(tmp_path: Path, monkeypatch: pyte
     work.start(graph)
     names = list(work.layers)
     priced = QuantizationPrice(1.0, 1, "", dict.fromkeys(names, 100))
-    before = TriedModel(QuantizedCandidate("", 0.0, 1.0, 1), None, Tuning(), work.state,
+    before = TriedModel(QuantizedCandidate("", 0.0, (0.0, 0.0), 1.0, 1), None, Tuning(), work.state,
                         Signal(np.ones((1, 1)), np.ones((1, 1))), {}, priced)  # fmt: skip
     found = QuantizationPrice(1.0, 1, "", {names[0]: 90, names[1]: 110, "x": 1})
     monkeypatch.setattr(workbench, "price", lambda *_: found)
@@ -287,16 +287,16 @@ def test_logits_are_judged_beside_the_probabilities(tmp_path: Path) -> None:
     assert judged(graph) == ("y", "logits")
     judge = QuantizationJudge.of(graph, feeds(tmp_path))
     assert [len(values) for values in judge.reference] == [2] * 12 and [len(v) for v in judge.expected] == [1] * 12
-    assert judge.signal(graph.model).db == 120 and judge.outputs_db(graph.model) == [120]
+    assert judge.signal(graph.model).db == 120 and judge.whole.signal(graph.model).db == 120
 
 
 def test_speed_is_not_bought_with_less_than_other_tools_reach() -> None:
     found = [
-        QuantizedCandidate("free", 30.0, 3.0, 3),
-        QuantizedCandidate("worse in what reads as the same time", 29.7, 1.9999, 2),
-        QuantizedCandidate("good enough", 29.9, 2.0, 2),
-        QuantizedCandidate("fast", 29.6, 1.0, 1, sound=False),
-        QuantizedCandidate("poor", 29.4, 0.9, 1),
+        QuantizedCandidate("free", 30.0, (0.0, 99.0), 3.0, 3),
+        QuantizedCandidate("worse in what reads as the same time", 29.7, (0.0, 99.0), 1.9999, 2),
+        QuantizedCandidate("good enough", 29.9, (0.0, 99.0), 2.0, 2),
+        QuantizedCandidate("fast", 29.6, (0.0, 99.0), 1.0, 1, sound=False),
+        QuantizedCandidate("poor", 29.4, (0.0, 99.0), 0.9, 1),
     ]
     chosen = {
         objective: [c.name for c in choose_candidate(found, QuantizeOptions(objective=objective)) if c.chosen]

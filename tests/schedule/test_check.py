@@ -52,9 +52,7 @@ def together(*numbers: int) -> Plant:
 
     def plant(case: Case) -> Case:
         epochs = [case.epoch(n) for n in numbers]
-        joined = EpochOfTasks(
-            tuple(t for e in epochs for t in e.tasks), tuple(op for e in epochs for op in e.ops)
-        )
+        joined = EpochOfTasks(tuple(t for e in epochs for t in e.tasks), tuple(op for e in epochs for op in e.ops))
         rest = [step for n, step in enumerate(case.steps) if n not in numbers]
         rest.insert(numbers[0], joined)
         return case.planned(rest)
@@ -319,6 +317,18 @@ def test_moves_that_change_nothing_are_allowed() -> None:
     assert swapped(CONV, TABLE)(Case.sound()).findings() == []
     assert together(CONV, TABLE)(Case.sound()).findings() == []
     assert SUMS.frames == 4  # the sums that come back are read four times
+
+
+def shifted(source: int, target: int) -> Task:
+    b = TaskBuilder(("c",), "moved")
+    b.write(b.read("c", contiguous(32, offset=source)), "c", contiguous(32, write=True, offset=target))
+    return b.done()
+
+
+def test_rows_move_down_only() -> None:
+    """Up, the first of them would be overwritten before it is read."""
+    assert Case.sound().with_task(2, 1, shifted(16, 0)).findings() == []
+    assert {one.rule for one in Case.sound().with_task(2, 1, shifted(0, 16)).findings()} == {checker.READ_BACK}
 
 
 def test_the_checker_is_independent() -> None:

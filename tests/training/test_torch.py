@@ -3,6 +3,7 @@ and tests/quantizing/test_pt2_archive.py."""
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -213,17 +214,26 @@ def test_weights_of_four_bits_stay_within_their_codes(tmp_path: Path) -> None:
     assert again.weights["wd"].bits == 4 and again.constants["b_scale"].shape == ()
 
 
-def test_the_chip_answers_as_training_did(
+def test_the_chip_answers_as_the_module_does(
     prepared: TrainingNetwork, small: tuple[Any, Any, Any], tmp_path: Path
 ) -> None:
-    atonc.torch.export(prepared.eval(), tmp_path / "small.onnx")
+    """Bit for bit where it is evaluated, within single codes where it trains; and again after a step of training."""
+    net = TrainingNetwork(prepared.graph.model.SerializeToString()).eval()
+    with torch.no_grad():
+        before = net(small[2])
+        next(iter(net.weights.values())).mul_(1.1)
+    net = copy.deepcopy(net)
+    atonc.torch.export(net, tmp_path / "small.onnx")
     compiled = atonc.compile(tmp_path / "small.onnx")
     (name,) = compiled.source.inputs
     found = chip_outputs(compiled.compiled, [{name: sample[None].numpy()} for sample in small[2]])
-    with torch.no_grad():
-        expected = prepared(small[2]).numpy()
-    step = _last_step(prepared)
-    off = np.abs(np.concatenate([one[0].reshape(1, -1) for one in found]) - expected)
+    on_chip = np.concatenate([one[0].reshape(1, -1) for one in found])
+    answers = net(small[2])
+    assert np.array_equal(answers.detach().numpy(), on_chip) and not np.array_equal(before.numpy(), on_chip)
+    answers.sum().backward()
+    assert any(one.grad is not None and one.grad.abs().sum() > 0 for one in net.weights.values())
+    off = np.abs(on_chip - net.train()(small[2]).detach().numpy())
+    step = _last_step(net)
     assert off.max() < 1.5 * step and (off > 0.5 * step).mean() < 0.1
 
 

@@ -94,7 +94,8 @@ def states(program: Program, graph: Graph) -> list[dict[str, Any]]:
         quant = {"scale": tensor.scale, "zero_point": tensor.zero_point} if tensor.quant is not None else {}
         place = {"address": one.address, "size_bytes": one.size_bytes, "pool": home.pool}
         value = {"first": first_words(tensor.dtype, one.first), "shape": list(tensor.shape), "dtype": tensor.dtype}
-        found.append({"name": one.name, "output": one.output, **place, **value, **quant})
+        turned = {"turned": list(graph.turned[one.name])} if one.name in graph.turned else {}
+        found.append({"name": one.name, "output": one.output, **place, **value, **turned, **quant})
     return found
 
 

@@ -40,6 +40,7 @@ class Builder:
         self.readers = Counter(readers)  # how many nodes read a name
         self.outputs = set(outputs)
         self.tensors: dict[str, Tensor] = {}
+        self.taken = Counter[str]()
         self.ops: list[Op] = []
         self.holder: dict[str, str] = {}  # ONNX name -> tensor that holds its (real) value
         self.held: dict[str, list[str]] = {}  # tensor -> ONNX names
@@ -78,9 +79,10 @@ class Builder:
         )
 
     def add_tensor(self, tensor: Tensor) -> Tensor:
-        name = tensor.name
+        name = tensor.name + "'" * self.taken[tensor.name]
         while name in self.tensors:
             name += "'"
+        self.taken[tensor.name] = len(name) - len(tensor.name)  # thousands of one name in unrolled layers
         check_shape(tensor.shape, name)
         limits.count(len(self.tensors), limits.MAX_TENSORS, "tensors")
         self.tensors[name] = tensor = replace(tensor, name=name)

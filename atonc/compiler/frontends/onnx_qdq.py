@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any
 
@@ -36,93 +35,14 @@ from atonc.compiler.frontends.onnx_builder import TRANSLATORS, Builder, Node
 from atonc.compiler.frontends.onnx_control import renamed_nodes
 from atonc.compiler.frontends.onnx_elements import ELEMENT_TYPES, type_name
 from atonc.compiler.frontends.operands import check_operands, check_work
+from atonc.compiler.frontends.tails import ends_of, in_order, needed_nodes, note_of, reads_of, told_tail
 from atonc.compiler.ir import Array, Graph, Tensor, check
 from atonc.compiler.ir.types import check_shape
 from atonc.compiler.ops.run import REPORT, said
 from atonc.machine.base.errors import AtoncError, InputError, ModelError, UnsupportedError, not_loaded, plain
-from atonc.machine.base.words import count, instead
+from atonc.machine.base.words import count
 
-QUANTISE = ("QuantizeLinear",)
 MOST_DEPTH = 16  # of graphs inside each other
-
-
-def find_cuts(graph: Any, names: Sequence[str]) -> list[str]:
-    """Values for the names of values or nodes. A real value that is only quantised is cut after that."""
-    producers = {output: node for node in graph.node for output in node.output if output}
-    by_node = {node.name: node for node in graph.node if node.name}
-    readers: dict[str, list[Any]] = {}
-    for node in graph.node:
-        for name in node.input:
-            readers.setdefault(name, []).append(node)
-    cuts = []
-    for name in names:
-        found = [name] if name in producers else [o for o in by_node[name].output if o] if name in by_node else []
-        if not found:
-            what = f"the model has no tensor {name[:100]!r} to cut at"
-            raise InputError(what, where="--cut-output-tensors", remedy=instead(name, [*producers, *by_node]))
-        cuts += [_after_quantisation(value, readers) for value in found]
-    return list(dict.fromkeys(cuts))
-
-
-def _after_quantisation(value: str, readers: dict[str, list[Any]]) -> str:
-    after = readers.get(value, [])
-    only = after[0] if len(after) == 1 else None
-    return str(only.output[0]) if only is not None and only.op_type in QUANTISE and only.output else value
-
-
-def needed_nodes(graph: Any, outputs: Sequence[str]) -> set[int]:
-    """Indices of the nodes that the outputs depend on."""
-    producers = {output: index for index, node in enumerate(graph.node) for output in node.output if output}
-    waiting, needed = list(outputs), set[int]()
-    while waiting:
-        index = producers.get(waiting.pop())
-        if index is None or index in needed:
-            continue
-        needed.add(index)
-        waiting += _reads(graph.node[index])
-    if not needed:
-        raise ModelError("nothing is left of the model after the cut")
-    return needed
-
-
-def in_order(nodes: Sequence[Any]) -> list[int]:
-    """Numbers of the nodes, producers first, else as in the file; what waits for itself comes last."""
-    producer = {name: index for index, node in enumerate(nodes) for name in node.output if name}
-    waits = [{producer[name] for name in _reads(node) if name in producer} for node in nodes]
-    if all(all(other < index for other in others) for index, others in enumerate(waits)):
-        return list(range(len(nodes)))
-    readers: dict[int, list[int]] = {}
-    for index, others in enumerate(waits):
-        for other in others:
-            readers.setdefault(other, []).append(index)
-    open_inputs = [len(others) for others in waits]
-    ready, found = [index for index, count in enumerate(open_inputs) if not count], list[int]()
-    while ready:
-        found.append(heappop(ready))
-        for reader in readers.get(found[-1], ()):
-            open_inputs[reader] -= 1
-            if not open_inputs[reader]:
-                heappush(ready, reader)
-    return found + sorted(set(range(len(nodes))) - set(found))
-
-
-def sort_nodes(graph: Any) -> None:
-    """For whoever goes through the nodes of the file itself."""
-    order = in_order(graph.node)
-    if order != sorted(order):
-        copies = [type(graph.node[index]).FromString(graph.node[index].SerializeToString()) for index in order]
-        del graph.node[:]
-        graph.node.extend(copies)
-
-
-def _reads(node: Any) -> Iterator[str]:
-    """Inputs, and what the graphs inside a loop or a branch take from outside; an empty name is no input."""
-    yield from filter(None, node.input)
-    for attribute in node.attribute:
-        for inside in (attribute.g, *attribute.graphs):
-            for inner in inside.node:
-                yield from _reads(inner)
-
 
 _REGISTERED = (onnx_attention, onnx_control, onnx_elements, onnx_layers, onnx_moves, onnx_recurrent)
 _MOST_OPSETS = 1 << 30
@@ -145,18 +65,21 @@ def read_onnx(
     limits.count(len(graph.initializer), limits.MAX_TENSORS, "constants")
     if model.functions or graph.sparse_initializer:
         raise UnsupportedError("local functions and sparse constants are not supported", where=name)
-    outputs = find_cuts(graph, cut_outputs) if cut_outputs else [output.name for output in graph.output]
+    ends, tail = ends_of(model, cut_outputs)
+    outputs = ends or [output.name for output in graph.output]
     builder = _start(graph, outputs)
     notes = require_names(fixed_shapes or {}, open_sizes(graph.input), {v.name for v in graph.input})
     inputs = _read_edges(graph, builder, fixed_shapes or {})
     opsets = {entry.domain: int(entry.version) for entry in model.opset_import}
     builder.inline = partial(_inline, builder, opsets)
-    needed = needed_nodes(graph, outputs) if cut_outputs else None
+    needed = needed_nodes(graph, outputs) if ends else None
     for index in in_order(graph.node):
         if needed is None or index in needed:
             _translate(_node(graph.node[index], index, opsets, builder))
     found = check_work(check_operands(check(builder.finish(inputs, name))))
-    return replace(found, notes=(*found.notes, *notes), equalised=told_equalised(model))
+    cut, tail = tail, tail or told_tail(model)
+    said = [*notes, *([note_of(tail, cut is None)] if tail else [])]
+    return replace(found, notes=(*found.notes, *said), equalised=told_equalised(model), tail=tail)
 
 
 def _inline(builder: Builder, opsets: dict[str, int], graph: Any, label: str, given: Mapping[str, str]) -> list[str]:
@@ -174,7 +97,7 @@ def _inline(builder: Builder, opsets: dict[str, int], graph: Any, label: str, gi
         builder.bind(proto.name, builder.constant(proto.name, constant_data(proto)))
         if proto.data_type in HALF_BYTES:
             builder.half_bytes.add(proto.name)
-    builder.readers.update(name for node in nodes for name in _reads(node))
+    builder.readers.update(name for node in nodes for name in reads_of(node))
     builder.readers.update(outputs)
     builder.computed |= {name for node in nodes for name in node.output if name}
     builder.depth = limits.count(builder.depth + 1, MOST_DEPTH, "graphs inside each other")
@@ -220,7 +143,7 @@ def _rename(graph: Any) -> None:
 
 
 def _start(graph: Any, outputs: Sequence[str]) -> Builder:
-    readers = Counter(name for node in graph.node for name in _reads(node))
+    readers = Counter(name for node in graph.node for name in reads_of(node))
     builder = Builder(readers, outputs)
     types = {o.name: ELEMENT_TYPES.get(int(o.type.tensor_type.elem_type), "") for o in graph.output}
     builder.computed = frozenset(name for node in graph.node for name in node.output)

@@ -19,6 +19,7 @@ import numpy as np
 from atonc.compiler.frontends import limits, tflite_ops
 from atonc.compiler.frontends.limits import refuse
 from atonc.compiler.frontends.operands import check_operands, check_work, require_operands
+from atonc.compiler.frontends.tails import BY_VALUES, UNCUT, FlatNode, custom_numbers, find_tail, note_of
 from atonc.compiler.frontends.tflite_file import (
     ELEMENT_TYPES,
     OPERATORS,
@@ -36,9 +37,9 @@ from atonc.compiler.frontends.tflite_file import (
 )
 from atonc.compiler.frontends.tflite_ops import Source, axis_of
 from atonc.compiler.ir import Array, CarriedState, Graph, Op, Quantisation, Tensor, check
-from atonc.compiler.ir.types import check_shape
+from atonc.compiler.ir.types import Tail, check_shape
 from atonc.compiler.ops import rounding, run_op
-from atonc.compiler.ops.registry import filed
+from atonc.compiler.ops.registry import filed, is_move
 from atonc.compiler.ops.run import REPORT, RULE, said
 from atonc.compiler.ops.shapes import infer_shape
 from atonc.machine.base.errors import InputError, ModelError, UnsupportedError, plain
@@ -61,9 +62,11 @@ def read_tflite(data: bytes, name: str = "", cut_outputs: Sequence[str] = ()) ->
     edges = [
         [int(i) for i in subgraphs[0].array(number, "<i4")] for number in (SubgraphField.INPUTS, SubgraphField.OUTPUTS)
     ]
-    if cut_outputs:
-        edges[1] = _cuts(cut_outputs, tensors, _results(tables, codes))
-    chosen, variables = choose_operators(tables, codes, edges[1], bool(cut_outputs))
+    tail = None if cut_outputs else _tail(tables, codes, tensors, edges)
+    ends = () if tuple(cut_outputs) == UNCUT else tail.outputs if tail else cut_outputs
+    if ends:
+        edges[1] = _cuts(ends, tensors, _results(tables, codes))
+    chosen, variables = choose_operators(tables, codes, edges[1], bool(ends))
     first = _first_values(data, model, codes) if variables else {}
     shown = set(edges[1])
     _carry(variables, first, tensors, edges)
@@ -77,9 +80,10 @@ def read_tflite(data: bytes, name: str = "", cut_outputs: Sequence[str] = ()) ->
     used = {t for op in ops for t in (*op.inputs, *op.outputs)} | set(inputs) | set(outputs)
     kept = {tensor.name: tensor for tensor in tensors.all() if tensor.name in used}
     notes = [f"{op.name} {tflite_ops.STATE_NOTE}" for op in ops if op.kind == "lstm"]
+    notes += [note_of(tail)] if tail else []
     inputs, outputs = list(dict.fromkeys(inputs)), list(dict.fromkeys(outputs))
     graph = Graph(kept, tuple(ops), tuple(inputs), tuple(outputs), name, "tflite", notes=tuple(notes), states=states)
-    return check_work(check_operands(check(graph)))
+    return check_work(check_operands(check(replace(graph, tail=tail))))
 
 
 def _first_values(data: bytes, model: FlatTable, codes: list[str]) -> dict[str, Array]:
@@ -137,6 +141,7 @@ class _Tensors:
         self.listed = [self._read(index, table) for index, table in enumerate(tables)]
         self.index = {tensor.name: index for index, tensor in enumerate(self.listed)}
         self.made: dict[str, Tensor] = {}
+        self.coded: dict[str, Tensor] = {}  # real value behind FAKE_QUANT -> its codes
 
     def at(self, index: int) -> Tensor:
         if not 0 <= index < len(self.listed):
@@ -270,6 +275,34 @@ def _cuts(names: Sequence[str], tensors: _Tensors, results: Mapping[str, list[in
     return list(dict.fromkeys(found))
 
 
+def _tail(
+    tables: Sequence[FlatTable], codes: list[str], tensors: _Tensors, edges: Sequence[Sequence[int]]
+) -> Tail | None:
+    """What is left to the application; operators have numbers for names."""
+    kinds = [_code(table, codes) for table in tables]
+    if not any(kind in BY_VALUES for kind in kinds):
+        return None
+    listed = tensors.listed
+
+    def named(indices: Sequence[int]) -> tuple[str, ...]:
+        return tuple(listed[i].name if 0 <= i < len(listed) else "" for i in indices)
+
+    def said(node: FlatNode) -> dict[str, float]:
+        if not node.op_type.startswith("NON_MAX"):
+            return custom_numbers(node.table.array(OperatorField.CUSTOM_OPTIONS, "|u1").tobytes())
+        held = [tensors.named(name).data if name else None for name in node.input[2:5]]
+        titles = zip(("boxes", "IoU", "score"), held, strict=False)
+        return {title: float(data.reshape(-1)[0]) for title, data in titles if data is not None and data.size}
+
+    nodes = []
+    for index, (kind, table) in enumerate(zip(kinds, tables, strict=True)):
+        reads, made = (named(operand_indices(table, k, kind)) for k in (OperatorField.INPUTS, OperatorField.OUTPUTS))
+        node = FlatNode(op_type=kind, name=f"{kind}_{index}", input=reads, output=made, attribute=(), table=table)
+        nodes.append(node)
+    values = {tensor.name for tensor in listed if tensor.is_float or tensor.quant is not None}
+    return find_tail(nodes, (named(edges[0]), named(edges[1])), lambda: values, said)
+
+
 def _results(tables: Sequence[FlatTable], codes: list[str]) -> dict[str, list[int]]:
     """Operator -> indices of the tensors that it gives; operators have no names in the file, so they get numbers."""
     numbers = [table.uint32(OperatorField.CODE) for table in tables]
@@ -289,6 +322,8 @@ def _operator(index: int, table: FlatTable, codes: list[str], tensors: _Tensors,
     name = f"{codes[number]}_{index}"
     if codes[number] == "DENSIFY":
         return _densified(table, name, tensors)
+    if codes[number] == "FAKE_QUANT":
+        return _faked(table, name, tensors)
     if codes[number] not in TRANSLATORS:
         computed = [tensors.listed[i].name for i in operand_indices(table, OperatorField.INPUTS, name)
                     if 0 <= i < len(tensors.listed) and not tensors.listed[i].is_constant]  # fmt: skip
@@ -315,6 +350,8 @@ def _operator(index: int, table: FlatTable, codes: list[str], tensors: _Tensors,
     op = Op(done.kind, name, tuple(done.inputs), outputs, attrs, (name,))
     require_operands(op)
     _check_shape(op, operands[1][0], tensors)
+    if op.inputs[0] in tensors.coded and len(outputs) == 1 and (is_move(op.kind) or op.kind == "max_pool"):
+        return _moved_codes(op, tensors)
     if not set(operands[1]) & set(kept) and _folded(op, operands[1], tensors):
         return []
     return [*done.before, *tflite_ops.on_codes(source.code, op, tensors.named, tensors.add)]
@@ -330,6 +367,42 @@ def _densified(table: FlatTable, name: str, tensors: _Tensors) -> list[Op]:
         raise ModelError("DENSIFY of what is no constant, or of another shape", where=name)
     tensors.listed[made[0]] = replace(result, data=source.data)
     return []
+
+
+def _faked(table: FlatTable, name: str, tensors: _Tensors) -> list[Op]:
+    """FAKE_QUANT of training says where the trained network has codes, and which: a constant has them from here on, any
+    other value goes through them. Its range is taken as it stands."""
+    given, made = (operand_indices(table, k, name) for k in (OperatorField.INPUTS, OperatorField.OUTPUTS))
+    if (len(given), len(made)) != (1, 1):
+        raise ModelError("FAKE_QUANT takes one tensor and gives one", where=name)
+    x, y = tensors.at(given[0]), tensors.at(made[0])
+    quant, (low, high) = tflite_ops.fake_format(table.table(OperatorField.OPTIONS) or tflite_ops.EMPTY, name)
+    if not x.is_float or not y.is_float:
+        raise ModelError(f"FAKE_QUANT of {x.dtype}", where=name)
+    y = tensors.listed[made[0]] = replace(y, shape=x.shape)
+    if x.data is not None:
+        codes = np.clip(np.rint(x.data / np.float64(quant.scales[0])) + quant.zero_points[0], low, high)
+        tensors.listed[made[0]] = replace(y, dtype="int8", quant=quant, data=codes.astype(np.int8))
+        return []
+    coded = replace(y, name=f"{y.name}:codes", dtype="int8", quant=quant)
+    tensors.add(coded)
+    ops, last = [Op("quantize", name, (x.name,), (coded.name,), rounding.attribute("quantize"), (name,))], coded.name
+    if (low, high) != (-128, 127):  # int8 has more codes than the training: the ends are those of the range
+        first, final = ((end - coded.zero_point) * coded.scale for end in (low, high))
+        last = f"{y.name}:range"
+        tensors.add(replace(coded, name=last))
+        ops.append(Op("clip", f"{name}:range", (coded.name,), (last,), {"low": first, "high": final}, (name,)))
+    tensors.coded[y.name] = tensors.made[last]
+    return [*ops, Op("dequantize", f"{name}:real", (last,), (y.name,), {}, (name,))]
+
+
+def _moved_codes(op: Op, tensors: _Tensors) -> list[Op]:
+    """What only moves or compares values gives codes on to whoever computes."""
+    codes, y = tensors.coded[op.inputs[0]], tensors.named(op.outputs[0])
+    made = tensors.coded[y.name] = replace(codes, name=f"{y.name}:codes", shape=y.shape)
+    tensors.add(made)
+    moved = replace(op, inputs=(codes.name, *op.inputs[1:]), outputs=(made.name,))
+    return [moved, Op("dequantize", f"{op.name}:real", (made.name,), (y.name,), {}, op.origin)]
 
 
 def _resolved(source: tflite_ops.Source, outputs: list[int], tensors: _Tensors) -> tflite_ops.Source:

@@ -79,7 +79,7 @@ class QuantField:
 
 
 class OperatorField:
-    CODE, INPUTS, OUTPUTS, OPTIONS = 0, 1, 2, 4
+    CODE, INPUTS, OUTPUTS, OPTIONS, CUSTOM_OPTIONS = 0, 1, 2, 4, 5
 
 
 class BufferField:

@@ -90,6 +90,25 @@ def shifts_overflow(x: Tensor, weights: Tensor, bias: Tensor | None, y: Tensor) 
 
 
 PROBABILITY_TOLERANCE = 1e-3
+MOST_FAKE_BITS = 8
+
+
+def fake_format(options: FlatTable, where: str) -> tuple[Quantisation, tuple[int, int]]:
+    """Scale and zero point of FAKE_QUANT as int8 has them, and the lowest and highest code: as TensorFlow works them
+    out, the range moved so that zero has a code of its own."""
+    low, high, bits, narrow = options.float32(0), options.float32(1), options.int32(2), bool(options.uint8(3))
+    if not (2 <= bits <= MOST_FAKE_BITS and low <= 0 <= high and 0 < high - low < np.inf):
+        raise UnsupportedError(
+            f"FAKE_QUANT of {bits} bits from {low:g} to {high:g}",
+            where=where,
+            rule=f"2 to {MOST_FAKE_BITS} bits, and a range around zero",
+            remedy="train with the ranges of 8 bits that Keras' default quantisers have",
+        )
+    first, last = -(1 << bits - 1) + narrow, (1 << bits - 1) - 1
+    scale = (high - low) / (last - first)
+    return Quantisation.per_tensor(scale, int(np.clip(round(first - low / scale), first, last))), (first, last)
+
+
 EMPTY = FlatTable(b"\x00" * 12, 4)  # a table without fields: every option has its default
 
 

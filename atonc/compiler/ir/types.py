@@ -137,6 +137,30 @@ class CarriedState:
     kept: bool = True  # by the program; False: the application copies the output to the input (`--state none`)
 
 
+@dataclass(frozen=True)
+class TailOperator:
+    """An operator that is left to the application."""
+
+    kind: str
+    name: str
+    values: Mapping[str, float]  # thresholds, numbers of boxes
+
+    def __str__(self) -> str:
+        said = ", ".join(f"{key} {value:.6g}" for key, value in self.values.items())
+        return f"{self.kind[:60]} {self.name[:60]!r}" + (f" ({said})" if said else "")
+
+
+@dataclass(frozen=True)
+class Tail:
+    """The end of a model that is left to the application, because sizes there depend on values."""
+
+    outputs: tuple[str, ...]  # where the model ends instead
+    operators: tuple[TailOperator, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"outputs": list(self.outputs), "operators": [dict(vars(one)) for one in self.operators]}
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """Operators in an order in which they can run, and every tensor that they name."""
@@ -152,6 +176,7 @@ class Graph:
     turned: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # edges transposed for the user: axes of before
     states: tuple[CarriedState, ...] = ()  # inputs and outputs that the program carries on by itself
     equalised: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # tensor of the float model -> by channel
+    tail: Tail | None = None  # what was cut off and stays for the application
     __repr__ = brief
 
     @cached_property
@@ -165,6 +190,12 @@ class Graph:
         """What the application gets from each run."""
         kept = {state.output for state in self.states if state.kept and not state.shown}
         return tuple(name for name in self.outputs if name not in kept)
+
+    def declared_shape(self, name: str) -> tuple[int, ...]:
+        """As the model has it; memory may hold the axes of an edge in another order."""
+        shape = self.tensors[name].shape
+        order = self.turned.get(name, range(len(shape)))
+        return tuple(shape[order.index(axis)] for axis in range(len(shape)))
 
     @cached_property
     def producers(self) -> dict[str, Op]:

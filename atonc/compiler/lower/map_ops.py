@@ -260,7 +260,7 @@ def _shown_fine(op: Op, recipe: Recipe, refused: RefusedForm, context: Context) 
 
 
 def _by_nature(op: Op, context: Context, has_recipe: bool, wide: bool) -> RefusedForm:
-    possible = has_recipe or op.kind in FUNCTIONS  # on codes they would be tables
+    possible = has_recipe or op.kind in (*FUNCTIONS, "table")  # on codes of 8 bits they are tables
     other = rules.NO_WIDE_FORM if wide else rules.NOT_CODES
     rule = rules.BY_NATURE.get(op.kind) or (other if possible else rules.NO_RECIPE)
     seen = f"{op.kind}, {', '.join(_flowing(op, context))} values"

@@ -149,11 +149,16 @@ def lookup(codes: Array, table: Array) -> Array:
 
 @computes("table")
 def table(call: OpCall) -> list[Real]:
-    """Any function of int8 codes: attribute `table`, 256 codes of the output, or values where it is real."""
-    entries = np.asarray(call.attrs["table"], np.float64)
+    """Any function of int8 codes: attribute `table`, 256 codes of the output, or values where it is real. Of int16
+    codes: 65,536 codes of two bytes."""
+    entries, codes = call.attrs["table"], call.arg(0).codes
+    if isinstance(entries, bytes) and len(entries) == 2 << 16 and call.arg(0).tensor.dtype == "int16":
+        wide = np.frombuffer(entries, "<i2").astype(np.float64)[codes.astype(np.int64) + (1 << 15)]
+        return [(wide - call.out.zero_point) * call.out.scale]
+    entries = np.asarray(entries, np.float64)
     if entries.shape != (TABLE_SIZE,) or call.arg(0).tensor.dtype != "int8":
         raise ModelError("a table maps 256 int8 values", where=call.op.name)
-    found = lookup(call.arg(0).codes, entries)
+    found = lookup(codes, entries)
     return [found if call.out.is_float else (found - call.out.zero_point) * call.out.scale]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from atonc.compiler.frontends.tails import UNCUT
 from atonc.compiler.ir import Graph, Op, check
 from atonc.compiler.passes.edit import rewrite
 from atonc.machine.base.errors import InputError
@@ -13,7 +14,7 @@ from atonc.machine.base.words import instead
 
 def cut_outputs(graph: Graph, names: Sequence[str]) -> Graph:
     """The user names tensors that become the outputs; what comes after them goes."""
-    if not names:
+    if not names or tuple(names) == UNCUT:
         return graph
     outputs = [output for name in names for output in find(graph, name)]
     return rewrite(replace(graph, outputs=tuple(dict.fromkeys(outputs))), lambda op, editor: None)

@@ -290,6 +290,41 @@ def _standing_alone(op: Op, bounds: tuple[float, float], editor: Editor) -> Op:
 LIMIT = (1 << 31) - 1
 
 
+MOST_CODE, NEARLY_WHOLE = 127, 1e-3
+
+
+def grid_scales(rows: Array) -> Array | None:
+    """The scale of each row of which all its values are whole multiples, up to 127; None where some row has none. Such
+    are weights that went through fake quantisation, also where gains of channels were folded into them since."""
+    rows = rows.reshape(len(rows), -1).astype(np.float64)
+    tops = np.abs(rows).max(axis=1, initial=0)
+    found: Array = np.where(tops > 0, 0.0, 1.0)
+    for most in range(MOST_CODE, 0, -1):
+        left = np.flatnonzero(found == 0)
+        for part in (slice(0, 64), slice(None)):  # a few weights tell most of the others apart
+            steps = rows[left, part] * (most / tops[left, None])
+            left = left[(np.abs(steps - np.rint(steps)) < NEARLY_WHOLE).all(axis=1)]
+        found[left] = tops[left] / most
+    return found if (found > 0).all() else None
+
+
+@rewrites
+def code_weights(op: Op, editor: Editor) -> list[Op] | None:
+    """Real weights of a layer between codes that are multiples of a scale become those codes: nothing is rounded."""
+    if op.kind not in ("conv", "dense"):
+        return None
+    x, weights, y = (editor.tensor(name) for name in (*op.inputs[:2], op.outputs[0]))
+    if x.quant is None or y.quant is None or not weights.is_float or weights.data is None:
+        return None
+    scales = grid_scales(weights.data)
+    if scales is None:
+        return None
+    quant = Quantisation(scales, np.zeros(len(scales), np.int64), 0)
+    codes = np.rint(weights.data / quant.along(scales, weights.data.ndim)).astype(np.int8)
+    name = editor.constant(f"{weights.name}:codes {op.outputs[0]}", codes, quant)
+    return [replace(op, inputs=(op.inputs[0], name, *op.inputs[2:]))]
+
+
 @rewrites
 def make_integer_biases(op: Op, editor: Editor) -> list[Op] | None:
     """Biases of quantised layers as int32 in units of the accumulator (input scale x weight scale), without a scale.

@@ -3,18 +3,24 @@
 The table holds what the operators compute for each of the 256 codes, every rounding in between included, so it is
 exact. Sums and products with a constant stay as they are: the NPU computes those better than a table. A function that
 the model leaves in float (behind its own dequantisation) is looked up in a table of floats: no exponential per value.
+
+Functions of codes of 16 bits are joined where one of their operators has no way on the NPU and the whole is near enough
+to a line between few entries (`ops/curves.py`): one walk over the values instead of several, the exact codes as bytes.
 """
 
 from __future__ import annotations
 
 from dataclasses import field, replace
+from math import prod
 
 import numpy as np
 
 from atonc.compiler.ir import Array, Graph, Op, Tensor
 from atonc.compiler.ops import evaluate
+from atonc.compiler.ops.curves import CODES as WIDE_CODES
+from atonc.compiler.ops.curves import through
 from atonc.compiler.ops.elementwise import BINARY
-from atonc.compiler.ops.functions import FUNCTIONS
+from atonc.compiler.ops.functions import FUNCTIONS, RANGES
 from atonc.compiler.passes.edit import Editor, is_int8, rewrite, rewrites
 from atonc.machine.base.frozen import dataclass
 
@@ -24,11 +30,20 @@ POINTWISE = (*UNARY, *BINARY, "select", "prelu", "affine")
 NATIVE = ("requantize", "add", "sub", "mul", "minimum", "maximum", "affine", "table")
 MAX_ROOTS = 4  # values further back are forgotten: long chains stay cheap
 CODES = np.arange(-128, 128)
+WIDE_NATIVE = (
+    *NATIVE,
+    *BINARY,
+    *RANGES,
+    *FORMATS,
+    "leaky_relu",
+    "prelu",
+    "select",
+)  # or never worth a function of its own
 
 
 @dataclass
 class _Functions:
-    """For each tensor the int8 tensors that it is a function of, with its values for all their codes."""
+    """For each tensor the tensors of codes that it is a function of, with its values for all their codes."""
 
     known: dict[str, dict[str, Array]] = field(default_factory=dict)
 
@@ -36,6 +51,8 @@ class _Functions:
         found = dict(self.known.get(tensor.name, {}))
         if is_int8(tensor) and not tensor.is_constant:
             found[tensor.name] = CODES.astype(np.int8)
+        elif is_wide(tensor) and not tensor.is_constant:
+            found[tensor.name] = WIDE_CODES.astype(np.int16)
         return found
 
 
@@ -59,6 +76,13 @@ def _tabulate(op: Op, editor: Editor, functions: _Functions) -> list[Op] | None:
         return None
     functions.known[y.name] = values
     root = common[-1]  # the nearest one
+    if is_wide(editor.tensor(root)):
+        root = common[0]
+        exact, names = values[root].astype(np.int64), operators_between(op, root, editor)
+        joined = is_wide(y) and any(tensor.name != root for tensor in live) and _needs_cpu(op, root, editor)
+        if not joined or through(exact) is None:
+            return None
+        return [Op("table", op.name, (root,), op.outputs, {"table": exact.astype("<i2").tobytes()}, names)]
     table: tuple[float, ...]
     if y.dtype == "float32" and op.kind not in FORMATS and np.isfinite(values[root]).all():
         table = tuple(float(value) for value in values[root])
@@ -69,6 +93,18 @@ def _tabulate(op: Op, editor: Editor, functions: _Functions) -> list[Op] | None:
     return [Op("table", op.name, (root,), op.outputs, {"table": table}, operators_between(op, root, editor))]
 
 
+def is_wide(tensor: Tensor) -> bool:
+    return tensor.dtype == "int16" and tensor.quant is not None and tensor.quant.is_per_tensor
+
+
+def _needs_cpu(op: Op, root: str, editor: Editor) -> bool:
+    """Whether anything from the root to here has no recipe on codes of 16 bits."""
+    if op.kind not in WIDE_NATIVE:
+        return True
+    makers = (editor.producer(name) for name in op.inputs if name != root)
+    return any(_needs_cpu(maker, root, editor) for maker in makers if maker is not None and maker.kind in POINTWISE)
+
+
 def _evaluate(op: Op, editor: Editor, inputs: list[Tensor], values: dict[str, Array]) -> Array:
     """The operator on 256 values at once."""
     tensors, arrays = {}, []
@@ -77,7 +113,7 @@ def _evaluate(op: Op, editor: Editor, inputs: list[Tensor], values: dict[str, Ar
         arrays.append(data)
         tensors[tensor.name] = replace(tensor, shape=data.shape, data=None)
     y = editor.tensor(op.outputs[0])
-    tensors[y.name] = replace(y, shape=CODES.shape)
+    tensors[y.name] = replace(y, shape=max((data.shape for data in arrays), key=prod))
     return evaluate(Graph(tensors, (), (), ()), op, arrays)[0].codes
 
 

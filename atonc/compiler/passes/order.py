@@ -19,13 +19,20 @@ from atonc.compiler.passes.formats import (
     shift_uint8,
     split_formats,
 )
-from atonc.compiler.passes.layers import fuse_activations, fuse_affine, make_integer_biases, split_leaky, still_channels
+from atonc.compiler.passes.layers import (
+    code_weights,
+    fuse_activations,
+    fuse_affine,
+    make_integer_biases,
+    split_leaky,
+    still_channels,
+)
 from atonc.compiler.passes.layout import absorb_transposes, make_channel_last, move_transposes, set_channel_positions
 from atonc.compiler.passes.make_tables import make_tables
 from atonc.compiler.passes.reshapes import lower_packs, move_reshapes, widen_operands
 from atonc.compiler.passes.sort_channels import sort_channels
 from atonc.compiler.passes.spellings import name_spellings
-from atonc.compiler.passes.states import carry_codes, own_states, turn_states
+from atonc.compiler.passes.states import carry_codes, keep_windows, own_states, turn_states
 from atonc.compiler.passes.tidy import (
     drop_identities,
     fold_constants,
@@ -96,6 +103,7 @@ PASSES: tuple[Pass, ...] = (
     drop_identities,
     fuse_affine,
     fuse_activations,
+    code_weights,
     make_integer_biases,
     split_leaky,
     fold_pads,
@@ -127,7 +135,7 @@ def run(graph: Graph, options: PassOptionsLike | None = None) -> Graph:
     positions = [getattr(options, f"{edge}_channel_position", "") for edge in ("inputs", "outputs")]
     graph = set_channel_positions(graph, *positions) if any(positions) else graph
     graph = own_states(write_constant_outputs(set_edge_types(graph, options.input_type, options.output_type)))
-    return require_agreement(source, name_uniquely(graph))
+    return require_agreement(source, name_uniquely(keep_windows(graph)))
 
 
 def _guarded(step: Pass, graph: Graph) -> Graph:

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
@@ -395,3 +396,46 @@ def _in_order(graph: Graph, copies: Mapping[int, str]) -> Graph:
             waiting[reader] = aside
         copy(waiting.pop(number), graph.states[number].output)
     return check(replace(graph, tensors=tensors, ops=tuple(ops)))
+
+
+# ------------------------------------------------------------------------------------------------- windows
+
+
+def keep_windows(graph: Graph) -> Graph:
+    """A window over time may stay where it is (`in_place`): its rows move down, and new ones are written behind them. A
+    state that lies at the head of a window moves down when all have read that, beside the layers that follow (without
+    any, an epoch of its own would cost more); one that is the window, first of all."""
+    first, last = list[Op](), list[Op]()
+    for state in graph.states:
+        readers, writer = graph.consumers.get(state.input, []), graph.producers.get(state.output)
+        if not state.kept or state.shown or len(readers) != 1 or writer is None:
+            continue
+        (reader,), read = readers, bool(graph.consumers.get(state.output))
+        if writer.inputs == reader.outputs and not read:
+            last += [writer] if _is_window(graph, reader, writer) and _is_read_early(graph, writer) else []
+        elif reader.outputs[0] == writer.inputs[0] and graph.consumers[reader.outputs[0]] == [writer]:
+            first += [reader] if _is_window(graph, writer, reader) else []
+    rest = [op for op in graph.ops if op not in first and op not in last]
+    moved = [replace(op, attrs={**op.attrs, "in_place": True}) for op in (*first, *last)]
+    return replace(graph, ops=(*moved[: len(first)], *rest, *moved[len(first) :])) if moved else graph
+
+
+def _is_read_early(graph: Graph, move: Op) -> bool:
+    """Whether other work is left when all have read the window, which nobody wants from the application's side."""
+    views = _views(graph, move.inputs[0])
+    work = [op for op in graph.ops if op is not move and op.kind not in VIEWS]
+    return not views & set(graph.outputs) and not views & set(work[-1].inputs)
+
+
+def _is_window(graph: Graph, join: Op, move: Op) -> bool:
+    """Bytes of one scale, and rows that lie in a row: one copy moves them all."""
+    if (join.kind, move.kind) != ("concat", "slice") or "clip" in {*join.attrs, *move.attrs}:
+        return False
+    whole, kept = (graph.tensors[name] for name in (*move.inputs, *move.outputs))
+    ends = whole, kept, graph.tensors[join.inputs[0]], graph.tensors[join.outputs[0]]
+    same = all(one.dtype == "int8" and _same_codes(one, whole) for one in ends)
+    parts = zip(whole.shape, *(move.attrs[key] for key in ("starts", "stops", "steps")), strict=True)
+    rows = [range(size)[slice(*part)] for size, *part in parts]
+    wanted = [range(size - left, size) for size, left in zip(whole.shape, kept.shape, strict=True)]
+    once = join.inputs.count(join.inputs[0]) == 1
+    return same and once and rows == wanted and prod(whole.shape[: join.attrs["axis"] % len(whole.shape)]) == 1

@@ -187,12 +187,14 @@ def write_constant_outputs(graph: Graph) -> Graph:
 def name_uniquely(graph: Graph) -> Graph:
     """No two operators share a name: CPU steps, costs and reports find operators by it. Later ones are numbered."""
     names = {op.name for op in graph.ops}
-    seen: set[str] = set()
+    seen, last = set[str](), dict[str, int]()  # the number that the last one of this name got
     ops = []
     for op in graph.ops:
-        name, number = op.name, 2
+        name, number = op.name, last.get(op.name, 1)
         while name in seen or (name != op.name and name in names):
-            name, number = f"{op.name}#{number}", number + 1
+            number += 1
+            name = f"{op.name}#{number}"
         seen.add(name)
+        last[op.name] = number
         ops.append(op if name == op.name else replace(op, name=name))
     return replace(graph, ops=tuple(ops))

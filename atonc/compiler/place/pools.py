@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import cached_property
 from itertools import groupby, pairwise
 from pathlib import Path
 
-from atonc.compiler.place.types import USER_BASE, USER_BYTES
+from atonc.compiler.place.types import USER_BASE, USER_BYTES, Layout
 from atonc.compiler.place.usage import CountedPool
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
@@ -234,3 +234,18 @@ def check_pools(found: BoardMemory, where: str) -> BoardMemory:
 def _holds(outer: MemoryPool, inner: MemoryPool) -> bool:
     inside = outer.base <= inner.base and inner.base + inner.size_bytes <= outer.base + outer.size_bytes
     return inside and outer.size_bytes > inner.size_bytes
+
+
+def placement_notes(layout: Layout, board: BoardMemory) -> Iterator[str]:
+    """What the user should know about where things lie."""
+    for pool in board.pools:
+        start, end = board.application_from.get(pool.name, 0), pool.base + pool.size_bytes
+        inside = [h for h in layout.placed.values() if not h.user_allocated and pool.base <= h.address < end]
+        reached = max((home.end for home in inside), default=0)
+        if start and reached > start:
+            yield (
+                f"{pool.name} is used up to {reached:#x}, but ST's applications for this board keep their frame "
+                f"buffers from {start:#x} on: move these, or take a smaller network or input"
+            )
+        if not pool.absolute and inside:
+            yield (f"{pool.name} is of relative mode in the pool file; the program takes {pool.base:#x} as its address")

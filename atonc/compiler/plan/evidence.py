@@ -16,6 +16,7 @@ from atonc.machine.hw.safety.evidence import Feature, Graded, Trust, UnitGrade
 from atonc.machine.hw.safety.evidence.epochs import (
     ONE_CHAIN,
     Relation,
+    of_copy,
     read_for,
     reader_and_writer,
     together,
@@ -76,7 +77,9 @@ def _in_one_buffer(task: Task) -> Iterator[Feature]:
         return
     for (name, one), other in product(task.engines.items(), task.engines.values()):
         if one.buffer == other.buffer and other.config.to_memory and not one.config.to_memory:
-            yield reader_and_writer(relation(one.config, other.config), ONE_CHAIN, _role(task, name))
+            role = _role(task, name)
+            found = of_copy(one.config, other.config, relation(one.config, other.config), role)
+            yield reader_and_writer(found, ONE_CHAIN, role)
 
 
 def among_writers(tasks: Iterable[Task]) -> Iterator[Feature]:

@@ -389,7 +389,7 @@ class Gates:
     )
     max_latency: float = option(0.0, "--max-latency", GATES, "of the prediction", metavar="MS", parse=positive)
     max_energy: float = option(
-        *(0.0, "--max-energy", GATES, "likely microjoules/inference (default: any)"),
+        *(0.0, "--max-energy", GATES, "likely microjoules/inference of core and memories (default: any)"),
         metavar="UJ",
         parse=positive,
         takes=RARE,

@@ -22,8 +22,7 @@ def schedule(
     works: Iterable[LoweredOperator], network: TaskNetwork | None = None, without: Collection[str] = ()
 ) -> Schedule:
     """`network`: of all buffers, without which nothing moves. `without`: names of passes that are left out."""
-    from atonc.compiler.schedule.order import order
-    from atonc.compiler.schedule.pack import packed
+    from atonc.compiler.schedule.pack import order, packed
     from atonc.compiler.schedule.types import EpochOfTasks, Schedule
 
     steps: list[Step] = []

@@ -24,6 +24,7 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.footprint import share_word, touched
 from atonc.machine.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
 from atonc.machine.hw.links import Shape, texts_of
+from atonc.machine.hw.safety.evidence.epochs import Relation, of_copy, relation
 from atonc.machine.hw.safety.evidence.trust import chain_seen
 from atonc.machine.hw.units.convacc import ConvaccConfig
 from atonc.machine.hw.units.stream_engine import StrengConfig
@@ -183,10 +184,14 @@ def _share_byte(one: StrengConfig, other: StrengConfig) -> bool:
 
 
 def _declared(one: _Access, other: _Access) -> bool:
-    """Whether the reader of the two brings sums back to a CONVACC from where the writer leaves them."""
+    """Whether the reader of the two brings sums back to a CONVACC from where the writer leaves them, or both move bytes
+    down."""
     reader, writer = (other, one) if one.write else (one, other)
     task = reader.item
     assert isinstance(task, Task) and reader.use is not None and writer.use is not None
+    ends = reader.use.config, writer.use.config
+    if not task.units and len(task.engines) == 2:
+        return of_copy(*ends, relation(*ends), "to STRENG") in (Relation.BEHIND, Relation.APART, Relation.BORDER)
     names = [name for name, use in task.engines.items() if use is reader.use]
     fed = [wire for wire in task.wires if wire.source in names]
     if not fed or reader.use.config.address != writer.use.config.address:

@@ -96,8 +96,10 @@ class MergeState:
         return self.works[place[0]].groups[place[1]]
 
     def earlier(self, target: str, first: Place, last: Place) -> tuple[int, int, int]:
-        """How many bytes live longer if a result begins at `first`, instead of at `last`; both as numbers."""
-        return self.lives.size_bytes(target), self.number[first], self.number[last]
+        """How many bytes live longer if a result begins at `first`, instead of at `last`; both as numbers. None of a
+        memory that lives already, such as a state's."""
+        begun = self.lives.first.get(self.network.root(target), self.number[last]) < self.number[first]
+        return 0 if begun else self.lives.size_bytes(target), self.number[first], self.number[last]
 
     def apply(self, found: MergeCandidate) -> None:
         if found.early is not None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from dataclasses import replace
+from itertools import combinations, groupby
 
 from atonc.compiler.plan.co_scheduling import may_share_epoch
 from atonc.compiler.plan.task import ENGINE, Task, TaskGroup
+from atonc.compiler.schedule.types import LoweredOperator
 from atonc.machine.hw.footprint import share_word
 from atonc.machine.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
 from atonc.machine.hw.memoise import memoise
@@ -93,3 +95,21 @@ def apart(one: Task, other: Task) -> bool:
     return not any(
         a.buffer == b.buffer and share_word(a.config, b.config) for a in one.writers() for b in other.writers()
     )
+
+
+def order(works: Iterable[LoweredOperator]) -> tuple[LoweredOperator, ...]:
+    """In which order operators run: that of the graph, which is a topological one. Operators that share a stripe
+    compute their rows in turn: the first band of all of them, then the second, so that no more than a band of what lies
+    between them lives at a time."""
+    found: list[LoweredOperator] = []
+    for stripe, group in groupby(works, key=lambda work: work.stripe):
+        some = list(group)
+        found += _in_turn(some) if stripe else some
+    return tuple(found)
+
+
+def _in_turn(works: Sequence[LoweredOperator]) -> Iterator[LoweredOperator]:
+    for band in sorted({group.band for work in works for group in work.groups}):
+        for work in works:
+            if groups := tuple(group for group in work.groups if group.band == band):
+                yield replace(work, groups=groups)

@@ -189,7 +189,7 @@ def check_program(compiled: Compiled, emulation: Emulation, inputs: Mapping[str,
 
 def _limit(op: Op, declared: Declared) -> float:
     if declared.on_cpu:
-        return 0.0
+        return declared.local
     return max(TABLE_LIMIT if op.kind == "table" else LIMIT, float(ceil(declared.local)))
 
 

@@ -66,7 +66,7 @@ def _gates(gates: Gates, view: CompileView) -> Iterator[tuple[str, float, bool, 
     )
     yield (
         *("--max-energy", gates.max_energy, cost.energy.uj.likely <= gates.max_energy),
-        f"energy is {cost.energy}, estimated; --max-energy allows {gates.max_energy:g} uJ",
+        f"energy is {cost.energy}, estimated; --max-energy allows {gates.max_energy:g} uJ of core and memories",
     )
     yield "--no-cpu", gates.no_cpu, not on_cpu, f"{runs}, --no-cpu allows none"
     yield (

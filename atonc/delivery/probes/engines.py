@@ -96,6 +96,15 @@ def _beside() -> ProbeEpochs:
     return bench.chain("right halves", source, target, source=OUTPUT).done()
 
 
+def _moved_down() -> ProbeEpochs:
+    """Rows of 64 bytes, each in the place of the one before, as a window over time moves on."""
+    size, row = 24 * 64, 64
+    bench = ProbeBuilder(size, size)
+    bench.chain("rows", contiguous(size), contiguous(size, write=True))
+    source = contiguous(size - row, word_bytes=2, offset=row)
+    return bench.chain("down", source, contiguous(size - row, write=True, word_bytes=2), source=OUTPUT).done()
+
+
 # what stands in front of the writer, and bytes from a frame to the next
 _WRITTEN = (
     ("behind-arith", "an ARITH", same_codes(), 3 * 8 * 128),
@@ -263,6 +272,14 @@ ENGINES = (
         "a reader and a writer of one epoch, each with half of every pixel of one buffer",
         "published readers and writers of one epoch share no memory, or the same bytes",
         _beside,
+        "control-raster",
+        argument="S7",
+    ),
+    Probe(
+        "copy-moved-down",
+        "a copy of 23 rows in a row to where the row before each of them lies",
+        "published readers and writers of one copy share no memory, or begin at the same byte",
+        _moved_down,
         "control-raster",
         argument="S7",
     ),

@@ -10,7 +10,7 @@ from atonc.delivery.recordings.power import MeasuredEnergy, PowerTrace
 from atonc.delivery.recordings.store import Fault, Recording
 from atonc.insight.report.document import Block, Chapter, Column, Document, Table, Terms, fields_of
 from atonc.machine.base.words import count
-from atonc.machine.cost.energy import Between, EnergyEstimate, amount
+from atonc.machine.cost.energy import BOARD, COVERS, Between, EnergyEstimate, amount
 
 _SAME = {True: "the same program", False: "another program", None: "one of the two has no hash of its program"}
 BLOCKS = (
@@ -77,7 +77,7 @@ def power(trace: PowerTrace, found: MeasuredEnergy, estimate: EnergyEstimate | N
         f"{found.milliwatts:.1f} mW",
     ]
     if estimate is not None:
-        rails = (("core rail", estimate.core_uj), ("core and memories", estimate.uj))
+        rails = (("core rail", estimate.core_uj), (COVERS, estimate.uj), (f"whole {BOARD}", estimate.board_uj))
         said += [f"estimated : {_estimated(span, found)} ({rail})" for rail, span in rails]
     data = {
         "samples": len(trace.seconds),

@@ -183,10 +183,6 @@ class ModelInfo:
     params: tuple[TensorInfo, ...]
     description: str
 
-    @property
-    def tool_text(self) -> str:
-        return ".".join(str(self.tool_version >> shift & 0xFF) for shift in (24, 16, 8))
-
 
 @dataclass(frozen=True)
 class DataMessage:

@@ -4,6 +4,7 @@ and how compiled networks run on the emulated chip."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from os import PathLike
@@ -58,7 +59,7 @@ def run_loaded(network: EmulatedNetwork, inputs: Mapping[str, Any]) -> Outputs:
 def session_of(compiled: Compiled) -> Session:
     from atonc.compiler.inputs.inputs import compiled_inputs
     from atonc.compiler.verify.emulation import Emulation
-    from atonc.machine.emu.batches import Session
+    from atonc.machine.emu.batches import Session, as_declared
 
     graph, program = compiled.graph, compiled.program
     emulation = Emulation(program, graph)
@@ -68,7 +69,7 @@ def session_of(compiled: Compiled) -> Session:
         return {name: found[name] for name in graph.frame_outputs}
 
     def states() -> Outputs:
-        return {one.name: emulation.load(one.name).copy() for one in program.states}
+        return {one.name: as_declared(emulation.load(one.name), graph.turned.get(one.name)) for one in program.states}
 
     return Session({name: graph.tensors[name].shape for name in graph.frame_inputs}, run, emulation.reset, states)
 
@@ -207,7 +208,7 @@ class Compilation:
 
     @property
     def energy(self) -> EnergyEstimate:
-        """What an inference is estimated to take: `uj` and `core_uj` with low, likely and high, `milliwatts`."""
+        """What an inference is estimated to take: `uj`, `core_uj` and `board_uj` with low, likely and high."""
         return self.view.cost.energy
 
     @property
@@ -241,7 +242,8 @@ class Compilation:
     @property
     def states(self) -> tuple[Tensor, ...]:
         """What the network keeps from one inference to the next, by the names of its inputs in the model."""
-        return tuple(self.graph.tensors[one.name] for one in self.program.states)
+        kept = (self.graph.tensors[one.name] for one in self.program.states)
+        return tuple(replace(one, shape=self.graph.declared_shape(one.name)) for one in kept)
 
     @cached_property
     def network(self) -> NetworkView:
@@ -325,19 +327,20 @@ class Compilation:
         """The files of `atonc generate`, all together or none. `front_end`: a preset or a file that describes one;
         `post`: the family of a detector, whose boxes are wanted as C too; `post_options`: the others of `PostOptions`.
         """
-        from atonc.delivery.front_end.fitting import with_front_end
+        from atonc.delivery.front_end.fitting import with_front_end, with_hop
         from atonc.delivery.generate import generating, preflight
         from atonc.delivery.generate.selftest import with_selftest
 
         preflight.check_folder(Path(folder))
-        files = dict(generating.files_of(self.view, hex, stai, shared_kernels))
-        files = with_selftest(self.view, files) if selftest else files
-        files = with_front_end(self.view, files, Path(front_end)) if front_end else files
+        view = with_hop(self.view, Path(front_end)) if front_end else self.view
+        files = dict(generating.files_of(view, hex, stai, shared_kernels))
+        files = with_selftest(view, files) if selftest else files
+        files = with_front_end(view, files, Path(front_end)) if front_end else files
         if post or post_options:
             from atonc.delivery.generate.post import with_post
 
-            files = with_post(self.view, files, self._post_processing(post, post_options))
-        return [Path(file) for file in generating.write_build(self.view, Path(folder), files).files]
+            files = with_post(view, files, self._post_processing(post, post_options))
+        return [Path(file) for file in generating.write_build(view, Path(folder), files).files]
 
     def post(self, outputs: Mapping[str, Array], family: str = "auto", **options: Any) -> Boxes:
         """Boxes of a detector from what `run` gives for one sample: corners in pixels of the input, scores, classes and

@@ -324,7 +324,7 @@ def quantize(work: JobWork) -> JobOutcome:
     write_files(work.out, {INT8: found.model})
     write_files(work.out, quantized_pages(found, (work.model, samples, work.out / INT8), settings, page))
     document = quantize_text.as_json(found)
-    kept = {key: document[key] for key in ("samples", "held_samples", "outputs")}
+    kept = {key: document[key] for key in ("samples", "split", "accuracy")}
     told = {**kept, "chosen": found.chosen.as_dict(), "notes": document["notes"][:MOST_NOTES]}
     return JobOutcome(document, told, page)
 

@@ -23,6 +23,7 @@ from atonc.compiler.lower.semantics.operators import changed
 from atonc.compiler.lower.semantics.run import mapped_op
 from atonc.compiler.lower.semantics.sums import Layered
 from atonc.compiler.ops import run_op
+from atonc.compiler.ops.curves import curve_of
 from atonc.compiler.ops.registry import evaluate, is_move
 from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.verify.emulation import stored_type
@@ -252,6 +253,9 @@ def cpu_kernel(graph: Graph, op: Op) -> Kernel:
         codes = (CODES if source.dtype == "int8" else CODES + 128).astype(source.dtype)
         answers = run_op(graph, op, {op.inputs[0]: codes})[0].codes.astype(stored_type(out))
         return of_one(shaped(OneCode(by_byte(answers, source.dtype == "int8")), out.shape), 0)
+    curve = curve_of(op, graph)
+    if curve is not None:
+        return of_one(shaped(lambda codes: curve(codes).astype(np.int16), out.shape), 0)
     return sample_by_sample(graph, op, lambda values: [result.codes for result in run_op(graph, op, values)])
 
 

@@ -84,11 +84,11 @@ _ALIASES = {
 _COMPOSED = {
     TABLE: ("Celu", "IsInf", "IsNaN", "Selu", "Shrink", "Softsign", "ThresholdedRelu"),
     CPU: (
-        "Attention", "CastLike", "CausalConvWithState", "CumSum", "Einsum", "GRU", "GatherElements", "GlobalLpPool",
-        "GroupNormalization", "Hardmax", "If", "InstanceNormalization", "LinearAttention", "Loop", "LpNormalization",
-        "LpPool", "MeanVarianceNormalization", "Mod", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp",
-        "ReduceSumSquare", "RotaryEmbedding", "Scan", "ScatterElements", "ScatterND", "SwiGLU", "Trilu",
-        "UNIDIRECTIONAL_SEQUENCE_LSTM", "Xor", "com.microsoft.Attention",
+        "Attention", "CastLike", "CausalConvWithState", "CumSum", "Einsum", "FAKE_QUANT", "GRU", "GatherElements",
+        "GlobalLpPool", "GroupNormalization", "Hardmax", "If", "InstanceNormalization", "LinearAttention", "Loop",
+        "LpNormalization", "LpPool", "MeanVarianceNormalization", "Mod", "ReduceL1", "ReduceL2", "ReduceLogSum",
+        "ReduceLogSumExp", "ReduceSumSquare", "RotaryEmbedding", "Scan", "ScatterElements", "ScatterND", "SwiGLU",
+        "Trilu", "UNIDIRECTIONAL_SEQUENCE_LSTM", "Xor", "com.microsoft.Attention",
         "com.microsoft.MultiHeadAttention",
     ),
     FOLDED: ("Constant", "ConstantOfShape", "EyeLike", "Size", "DENSIFY"),
@@ -125,5 +125,5 @@ def source_operators() -> dict[str, tuple[str, ...]]:
     from atonc.compiler.frontends import onnx_builder, onnx_qdq, tflite, tflite_ops
 
     assert onnx_qdq and tflite  # importing them registers their operators
-    tflite_names = {*tflite_ops.TRANSLATORS, *tflite.VARIABLE_CODES, "DENSIFY"}
+    tflite_names = {*tflite_ops.TRANSLATORS, *tflite.VARIABLE_CODES, "DENSIFY", "FAKE_QUANT"}
     return {"TFLite": tuple(sorted(tflite_names)), "ONNX": tuple(sorted(onnx_builder.TRANSLATORS))}

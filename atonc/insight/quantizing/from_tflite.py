@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from atonc.compiler.frontends.tails import tell_tail
 from atonc.compiler.frontends.tflite import read_tflite
 from atonc.compiler.ir import Array, Graph, Op, Tensor
 from atonc.compiler.ops.functions import FUNCTIONS, RANGES
+from atonc.insight.quantizing.types import RANGES_KEY
 from atonc.machine.base.errors import UnsupportedError
 
 OPSET = 17
@@ -25,17 +29,24 @@ FAMILIES = {  # kinds that share a method
 }  # fmt: skip
 
 
-def read_float(data: bytes, name: str) -> Any:
-    graph = read_tflite(data, name)
+def read_float(data: bytes, name: str, cut_outputs: Sequence[str] = ()) -> Any:
+    graph = read_tflite(data, name, cut_outputs)
     coded = [tensor for tensor in graph.tensors.values() if tensor.quant is not None and tensor.data is None]
-    if coded:
+    faked = [op for op in graph.ops if op.kind == "quantize" and op.name.startswith("FAKE_QUANT")]
+    if coded and not faked:
         raise UnsupportedError(
             f"the model is already quantised: {len(coded)} activations have scales",
             where=name,
             rule="quantize takes the float model",
             remedy="compile it as it is (atonc generate), or convert the trained model without optimisations",
         )
-    return _Converter(graph).model()
+    converter = _Converter(graph)
+    model = converter.model()
+    if converter.ranges:
+        model.metadata_props.add(key=RANGES_KEY, value=json.dumps(converter.ranges))
+    if graph.tail is not None:
+        tell_tail(model, graph.tail)
+    return model
 
 
 def _values(tensor: Tensor) -> Array:
@@ -55,6 +66,7 @@ class _Converter:
         self.graph = graph
         self.nodes: list[Any] = []
         self.constants: dict[str, Array] = {}
+        self.ranges: list[tuple[Any, ...]] = []  # of fake quantisation: names before and behind it, scale, zero point
         self.first: dict[str, str] = {}  # tensor -> its name with channels first
         self.last = {name: name for name in graph.inputs}
         for tensor in graph.tensors.values():
@@ -127,8 +139,8 @@ class _Converter:
         (self.first if is_first else self.last)[name] = made
 
     def _function(self, kind: str, source: str, target: str, op: Op) -> str:
-        if kind in BOUNDS:
-            bounds = [self._constant(f"{target}:{k}", np.array(v, np.float32)) for k, v in enumerate(BOUNDS[kind])]
+        if limits := BOUNDS.get(kind) or (kind == "clip" and (op.attrs["low"], op.attrs["high"])):
+            bounds = [self._constant(f"{target}:{k}", np.array(v, np.float32)) for k, v in enumerate(limits)]
             return self._add("Clip", [source, *bounds], target)
         if kind not in ONE_VALUE:
             raise UnsupportedError(f"the fused activation {kind} is not converted", where=op.name)
@@ -299,8 +311,28 @@ class _Converter:
             if op.inputs[0] in forms:
                 forms[op.outputs[0]] = forms[op.inputs[0]]
 
+    def _from_quantize(self, op: Op) -> None:
+        """Fake quantisation: the value itself, whose range is told."""
+        self._from_identity(op)
+        y = self.graph.tensors[op.outputs[0]]
+        name = (self.first if y.name in self.first else self.last)[y.name]
+        self.ranges.append((name, name, y.scale, y.zero_point))
+
+    def _from_clip(self, op: Op) -> None:
+        """The ends of fake quantisation with fewer codes than int8 has: the tensor with its range is behind them."""
+        self._from_function(op)
+        (name, _, *form), y = self.ranges.pop(), op.outputs[0]
+        self.ranges.append((name, (self.first if y in self.first else self.last)[y], *form))
+
     def _from_dequantize(self, op: Op) -> None:
-        """Weights that were stored as half floats."""
+        """Weights that were stored as half floats; or the value behind fake quantisation."""
+        if self.ranges and self.graph.tensors[op.inputs[0]].data is None:
+            self._from_identity(op)
+            if (y := op.outputs[0]) in self.graph.outputs:
+                x, self.last[y] = self._in_last(y), y
+                self._add("Identity", [x], y)
+                self.ranges = [(one, y if other == x else other, *form) for one, other, *form in self.ranges]
+            return
         value = self.constants.get(op.inputs[0])
         if value is None:
             raise UnsupportedError("half floats that are computed at run time", where=op.name)

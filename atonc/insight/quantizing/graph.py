@@ -17,6 +17,7 @@ import numpy as np
 
 from atonc.compiler.ir import Array
 from atonc.compiler.ops.functions import FUNCTIONS
+from atonc.insight.quantizing.types import Scale
 from atonc.machine.base.frozen import dataclass
 
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -30,6 +31,7 @@ class FloatGraph:
         from onnx import TensorProto, helper, numpy_helper
 
         self.model, graph = model, model.graph
+        self.ranges: Mapping[str, Scale] = {}  # that fake quantisation had in training, by tensor
         self.nodes: tuple[Any, ...] = tuple(graph.node)
         self.constants: dict[str, Array] = {p.name: numpy_helper.to_array(p) for p in graph.initializer}
         self.inputs = tuple(v.name for v in graph.input if v.name not in self.constants)

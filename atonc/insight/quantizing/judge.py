@@ -8,8 +8,9 @@ joined and reshaped on the way: its parts keep scales of their own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,19 @@ from atonc.insight.quantizing.loading import require_equal_sizes
 from atonc.insight.quantizing.observe import outputs, part_of, run, session
 from atonc.insight.quantizing.samples import STATELESS, Carried, Feed
 from atonc.insight.quantizing.scales import Seen
-from atonc.insight.quantizing.write import decoded
+from atonc.insight.quantizing.types import OutputAccuracy
+from atonc.insight.quantizing.write import codes_reach, decoded
 from atonc.machine.base.frozen import dataclass
 
 DRAWS = 1000  # of as many samples as there are, with repetition
 SURE = 2.5, 97.5  # percent: an interval of 95 %
-EQUAL_DB = 120.0
+EQUAL_DB, LEAST_DB = 120.0, -20.0  # of a sample: with ten times its amplitude as noise nothing is left
 POOR_DB = 10.0  # below, the noise is a third of the signal or more
 _NONE = 1e-300  # power of a signal that is none: squares of the smallest float32 are 1e-90
+
+
+Values = Sequence[Sequence[Array]]  # by sample and column
+Ends = Sequence[tuple[float, float]]  # by column, the lowest and the highest value
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,28 +42,60 @@ class Signal:
 
     signal: Array
     noise: Array
+    clipped: Array = field(default_factory=partial(np.zeros, (1, 1)))  # noise beyond what codes say
+    beyond: Array = field(default_factory=partial(np.zeros, (1, 1)))  # how many values that is
 
     @staticmethod
-    def of(expected: Sequence[Sequence[Array]], seen: Sequence[Sequence[Array]]) -> Signal:
-        """Compares sample by sample; what is the same in all, such as a detector's anchors, says nothing."""
+    def of(expected: Values, seen: Values, ends: Sequence[Ends] = (), still: bool = False) -> Signal:
+        """Compares sample by sample; what is the same in all, such as a detector's anchors, is a column if `still`.
+        `ends`: of every sample, lowest and highest value of each column's codes."""
         live = np.array([any((one != values[0]).any() for one in values[1:]) for values in zip(*expected, strict=True)])
-        wanted = live if live.any() else ~live
-        signal = [[power(value) for value in values] for values in expected]
-        noise = [[power(one.astype(np.float64) - other) for one, other in zip(*values, strict=True)]
-                 for values in zip(expected, seen, strict=True)]  # fmt: skip
-        return Signal(*(np.array(rows)[:, wanted] for rows in (signal, noise)))
+        wanted = live if live.any() and not still else np.ones_like(live)
+        rows = []
+        for number, values in enumerate(expected):
+            lost = [one.astype(np.float64) - other for one, other in zip(values, seen[number], strict=True)]
+            row = [[*map(power, values)], [*map(power, lost)]]
+            if ends:
+                outside = [(one < low) | (one > high) for one, (low, high) in zip(values, ends[number], strict=True)]
+                row += [[power(one[where]) for one, where in zip(lost, outside, strict=True)]]
+                row += [[float(one.sum()) for one in outside]]
+            rows.append(row)
+        return Signal(*np.array(rows, np.float64).transpose(1, 0, 2)[:, :, wanted])
+
+    @property
+    def unclipped(self) -> Signal:
+        """Without the noise of clipped values: what those hide."""
+        return Signal(self.signal, np.maximum(self.noise - self.clipped, 0.0))
+
+    @cached_property
+    def by_sample(self) -> Array:
+        """Signal to noise in dB: samples x columns. A silent one that stays so is as the others of its column."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = np.ma.masked_invalid(np.clip(10 * np.log10(self.signal / self.noise), LEAST_DB, EQUAL_DB))
+        return np.where(np.ma.getmaskarray(found), np.ma.filled(found.mean(0), EQUAL_DB), found.data)
 
     @cached_property
     def db(self) -> float:
-        """Signal to noise, the mean over the columns."""
-        return float(decibels(self.signal.sum(0), self.noise.sum(0)))
+        """The mean over samples and columns: of all samples' energy together the few loudest would decide."""
+        return float(self.by_sample.mean())
+
+    @property
+    def by_column(self) -> list[Signal]:
+        return [Signal(self.signal[:, [k]], self.noise[:, [k]]) for k in range(self.noise.shape[1])]
+
+    def interval(self, file: Signal | None = None) -> tuple[float, float]:
+        """95 % of the figures that as many new samples give, by the spread of these (Student's t); and never less than
+        either half is off. `file`: what was learnt from these samples, too; new ones lie between."""
+        found, both = self.by_sample.mean(1), [self.db, *([file.db] if file else [])]
+        count, halves = len(found), [float(half.mean()) for half in np.array_split(found, 2) if len(half)]
+        half_width = (1.96 + 2.5 / max(count - 1, 1)) * float(found.std()) * (2 / max(count - 1, 1)) ** 0.5
+        return min(self.db - half_width, *both, *halves), max(max(both) + half_width, *halves)
 
     def gain_over(self, other: Signal) -> tuple[float, float]:
-        """By how many dB it is better, drawn from the samples again and again; the other is of the same samples."""
-        count = len(self.noise)
+        """By how many dB it is better, 95 %, drawn from the samples again and again; the other is of the same ones."""
+        count, gain = len(self.noise), (self.by_sample - other.by_sample).mean(1)
         drawn = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), DRAWS)
-        signal = drawn @ self.signal
-        low, high = np.percentile(decibels(signal, drawn @ self.noise) - decibels(signal, drawn @ other.noise), SURE)
+        low, high = np.percentile(drawn @ gain / count, SURE)
         return float(low), float(high)
 
 
@@ -188,20 +226,27 @@ class QuantizationJudge:
 
     def signal(self, model: Any) -> Signal:
         """All that is judged, by sample; small scores beside large boxes count as much as those."""
-        return self.verdict(model)[0]
-
-    def verdict(self, model: Any) -> tuple[Signal, float]:
-        """The same, and the share of the samples whose first class is another than in float."""
-        return self.together([(self, model)])
+        return self.together([(self, model)])[0]
 
     @staticmethod
-    def together(pairs: Sequence[tuple[QuantizationJudge, Any]]) -> tuple[Signal, float]:
-        """The verdict on a way to quantise: every model by a judge of its own, whose samples did not teach it."""
+    def together(pairs: Sequence[tuple[QuantizationJudge, Any]], still: bool = False) -> tuple[Signal, float]:
+        """The verdict on a way to quantise: every model by a judge of its own, whose samples did not teach it. And the
+        share of the samples whose first class is another than in float."""
         seen = [(judge, judge._seen(model, judge.names)) for judge, model in pairs]
         expected = [values for judge, _ in seen for values in judge._apart(judge.reference)]
         found = [values for judge, some in seen for values in judge._apart(some)]
+        ends = [end for judge, model in pairs for end in [judge._ends(model)] * len(judge.feeds)]
         changed = sum(judge._changed(some) * len(some) for judge, some in seen) / max(len(found), 1)
-        return Signal.of(expected, found), changed
+        return Signal.of(expected, found, ends, still), changed
+
+    @property
+    def whole(self) -> QuantizationJudge:
+        """Judges outputs alone, not taken apart."""
+        return replace(self, names=self.shown, parts={})
+
+    def _ends(self, model: Any) -> Ends:
+        columns = zip(self.names, self.reference[0], strict=False)
+        return [codes_reach(model, name) for name, value in columns for _ in self._split(name, value)]
 
     def signal_of_outputs(self, places: Sequence[int], seen: list[list[Array]]) -> Signal:
         """Judges outputs alone, which somebody else has computed for the samples at these places."""
@@ -233,15 +278,6 @@ class QuantizationJudge:
         owners = self.parts[name]
         return [value[owners == part] for part in range(int(owners.max()) + 1)]
 
-    def outputs_db(self, model: Any) -> list[float]:
-        """Signal to noise of each output of the model over all samples."""
-        seen, figures = self._seen(model, self.shown), list[float]()
-        for expected, got in zip(zip(*self.expected, strict=True), zip(*seen, strict=True), strict=True):
-            signal = sum(power(one) for one in expected)
-            noise = sum(power(a.astype(np.float64) - b) for a, b in zip(expected, got, strict=True))
-            figures.append(float(decibels(np.array([signal]), np.array([noise]))))
-        return figures
-
     def _seen(self, model: Any, names: Sequence[str]) -> list[list[Array]]:
         made = {name for node in model.graph.node for name in node.output}
         inside = [decoded(name) if decoded(name) in made else name for name in names]
@@ -264,11 +300,11 @@ def judged(graph: FloatGraph, states: Collection[str] = ()) -> tuple[str, ...]:
     return tuple(found)
 
 
-def poor_outputs(figures: Mapping[str, float]) -> list[str]:
-    """Notes on outputs that are mostly noise, by their signal to noise in dB."""
+def poor_outputs(figures: Iterable[OutputAccuracy]) -> list[str]:
+    """Notes on outputs that are mostly noise."""
     return [
-        f"output {name} has {db:.1f} dB: the noise is a third of its signal or more; are the samples what the network "
-        "takes? --wide gives some activations 16 bits"
-        for name, db in figures.items()
-        if db < POOR_DB
+        f"output {one.name} has {one.snr_db:.1f} dB: the noise is a third of its signal or more; are the samples what "
+        "the network takes? --wide gives some activations 16 bits"
+        for one in figures
+        if one.snr_db < POOR_DB
     ]

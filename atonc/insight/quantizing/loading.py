@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from inspect import getsource
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +15,9 @@ import numpy as np
 
 from atonc.compiler.frontends import limits
 from atonc.compiler.frontends.limits import model_bytes, require_names, size_given
-from atonc.compiler.frontends.onnx_qdq import (
-    constant_data,
-    find_cuts,
-    given_value,
-    needed_nodes,
-    open_sizes,
-    sort_nodes,
-)
+from atonc.compiler.frontends.onnx_qdq import constant_data, given_value, open_sizes
 from atonc.compiler.frontends.read import is_tflite
+from atonc.compiler.frontends.tails import BY_VALUES, ends_of, needed_nodes, onnx_tail, sort_nodes, tell_tail
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.from_torch import is_pt2
 from atonc.insight.quantizing.graph import CELLS, WEIGHTED, FloatGraph, attribute
@@ -32,13 +30,14 @@ from atonc.insight.quantizing.transformers import (
     spelled_norms,
     sums_as_products,
 )
+from atonc.insight.quantizing.types import RANGES_KEY, Scale
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError, ModelError, UnsupportedError, not_loaded
 
 
 def fold_norms(graph: Any) -> None:
-    """BatchNorm that onnxruntime leaves alone: into a ConvTranspose before it, as a depthwise 1x1 convolution, or as a
-    product and a sum for rows of values, which no convolution takes. Changes the graph in place."""
+    """BatchNorm that onnxruntime leaves alone: into a ConvTranspose or Gemm before it, as a depthwise 1x1 convolution,
+    or as a product and a sum for rows of values, which no convolution takes. Changes the graph in place."""
     from onnx import helper, numpy_helper
 
     constants = {proto.name: numpy_helper.to_array(proto) for proto in graph.initializer}
@@ -55,11 +54,20 @@ def fold_norms(graph: Any) -> None:
         factor = gamma / np.sqrt(variance + attribute(node, "epsilon", 1e-5))
         offset = beta - mean * factor
         alone = readers.count(x) == 1 and x not in outputs
-        if before is not None and alone and before.op_type == "ConvTranspose" and before.input[1] in constants:
-            weights, groups = constants[before.input[1]].astype(np.float64), attribute(before, "group", 1)
-            split = weights.reshape(groups, -1, *weights.shape[1:])  # group, its input channels, its output channels
-            scaled = split * factor.reshape(groups, 1, -1, *(1 for _ in weights.shape[2:]))
-            bias = constants[before.input[2]] if len(before.input) > 2 and before.input[2] else 0.0
+        merges = (
+            before is not None and before.op_type in ("ConvTranspose", "Gemm") and attribute(before, "beta", 1.0) == 1
+        )
+        given = before.input if before is not None and alone and merges else []
+        if before is not None and given and all(name in constants for name in given[1:] if name):
+            weights, groups = constants[given[1]].astype(np.float64), attribute(before, "group", 1)
+            if before.op_type == "Gemm":
+                scaled = weights * (factor[:, None] if attribute(before, "transB", 0) else factor)
+            else:
+                split = weights.reshape(
+                    groups, -1, *weights.shape[1:]
+                )  # group, its input channels, its output channels
+                scaled = split * factor.reshape(groups, 1, -1, *(1 for _ in weights.shape[2:]))
+            bias = constants[given[2]] if len(given) > 2 and given[2] else 0.0
             names = _store(graph, label, weights=scaled.reshape(weights.shape), bias=bias * factor + offset)
             before.input[:], before.output[0] = [before.input[0], *names], y
             made = []
@@ -163,24 +171,78 @@ def load(path: Path, fixed_shapes: Mapping[str, Any] | None = None) -> Any:
 def read(path: Path, fixed_shapes: Mapping[str, Any] | None = None, cut_outputs: Sequence[str] = ()) -> Any:
     """The model as it was exported, with its shapes; what cannot be quantised is refused here."""
     progress.stage("reading the model")
-    model = _as_onnx(path)
-    if cut_outputs:
-        cut(model, cut_outputs)
+    model = _as_onnx(path, cut_outputs)
     require_float(model, path.name)
     return fixed(model, fixed_shapes or {}, path.name)
 
 
-def _as_onnx(path: Path) -> Any:
+def _as_onnx(path: Path, cut_outputs: Sequence[str]) -> Any:
     if is_pt2(path):
         from atonc.insight.quantizing.from_torch import read_pt2
 
-        return read_pt2(path)
-    data = model_bytes(path)
-    if is_tflite(path, data[:64]):
+        model = read_pt2(path)
+    elif is_tflite(path, (data := model_bytes(path))[:64]):
         from atonc.insight.quantizing.from_tflite import read_float
 
-        return read_float(data, path.stem)
-    return parse(data, path.name)
+        return read_float(data, path.stem, cut_outputs)
+    else:
+        model = parse(data, path.name)
+        take_ranges(model)
+    cut(model, cut_outputs)
+    return model
+
+
+def take_ranges(model: Any) -> None:
+    """What training with fake quantisation leaves, pairs of QuantizeLinear and DequantizeLinear around real values, is
+    taken out: the model tells the ranges of activations, and weights become the numbers that their pairs give."""
+    from onnx import helper, numpy_helper
+
+    graph = model.graph
+    constants = {proto.name: numpy_helper.to_array(proto) for proto in graph.initializer}
+    coded: dict[str, Any] = {node.output[0]: node for node in graph.node if node.op_type == "QuantizeLinear"}
+    back = [node for node in graph.node if node.op_type == "DequantizeLinear"]
+    for entry in [entry for entry in model.metadata_props if entry.key == RANGES_KEY]:
+        model.metadata_props.remove(entry)  # only what is found here counts
+    stored = any(node.op_type in QUANTISED[2:] for node in graph.node) or any(n.input[0] not in coded for n in back)
+    if stored or not all(len(one.input) == 3 and constants.keys() >= {*one.input[1:]} for one in coded.values()):
+        return  # such a model is quantised already
+    rows = []
+    for node in back:
+        before, target = coded[node.input[0]], node.output[0]
+        source, scale, zero = before.input[0], *(constants[name] for name in before.input[1:])
+        if not (np.isfinite(scale) & (scale > 0)).all():
+            raise ModelError("a scale that is no positive number", where=before.name or source)
+        if source in constants:
+            value = fake_quantised(constants[source], scale, zero, attribute(before, "axis", 1))
+            graph.initializer.append(numpy_helper.from_array(value, target))
+            graph.node.remove(node)
+            continue
+        if scale.size > 1 or zero.dtype.itemsize > 1:
+            raise UnsupportedError(
+                "fake quantisation of an activation with a scale for each channel, or with 16 bits",
+                where=before.name or source,
+                rule="activations have one scale and 8 bits",
+                remedy="compile it as it is (atonc generate)",
+            )
+        rows.append((source, target, scale.item(), zero.item() - 128 * (zero.dtype == np.uint8)))
+        node.CopyFrom(helper.make_node("Identity", [source], [target], node.name))
+    for node in coded.values():
+        graph.node.remove(node)
+    if rows:
+        model.metadata_props.add(key=RANGES_KEY, value=json.dumps(rows))
+
+
+def fake_quantised(values: Array, scale: Array, zero: Array, axis: int) -> Array:
+    along = [-1 if k == axis % values.ndim else 1 for k in range(values.ndim)] if scale.size > 1 else ()
+    size, middle, ends = scale.reshape(along), zero.astype(np.int64).reshape(along), np.iinfo(zero.dtype)
+    found: Array = (np.clip(np.rint(values / size) + middle, ends.min, ends.max) - middle) * size
+    return found.astype(np.float32)
+
+
+def told_ranges(model: Any) -> list[tuple[str, str, Scale]]:
+    """Names of a tensor before and behind its fake quantisation, and scale and zero point of that."""
+    text = next((entry.value for entry in model.metadata_props if entry.key == RANGES_KEY), "[]")
+    return [(before, behind, Scale(scale, zero)) for before, behind, scale, zero in json.loads(text)]
 
 
 def parse(data: bytes, name: str) -> Any:
@@ -201,11 +263,16 @@ def parse(data: bytes, name: str) -> Any:
 
 
 def cut(model: Any, names: Sequence[str]) -> None:
-    """The model ends with these tensors; what only others need is left out."""
+    """The model ends with these tensors, or by itself before sizes that depend on values; what only others need is left
+    out, and the model tells it."""
     from onnx import TensorProto, helper
 
     graph = model.graph
-    outputs = find_cuts(graph, names)
+    outputs, tail = ends_of(model, names)
+    if not outputs:
+        return
+    if tail is not None:
+        tell_tail(model, tail)
     needed = needed_nodes(graph, outputs)
     kept = [node for index, node in enumerate(graph.node) if index in needed]
     known = {value.name: value for value in (*graph.output, *graph.value_info)}
@@ -323,7 +390,8 @@ def tidy(model: Any, name: str) -> Any:
         versions = {entry.domain: entry.version for entry in model.opset_import}
         if versions.get("", versions.get("ai.onnx", 1)) < OPSET:
             model = version_converter.convert_version(model, OPSET)
-        found = _optimised(_optimised(model) if expanded else model)  # in what was expanded one fold leads to another
+        model = _optimised(model, name) if expanded else model  # in what was expanded one fold leads to another
+        found = _optimised(model, name)
         settle_choices(found.graph)
         drop_empty(found.graph)
         fold_norms(found.graph)
@@ -353,17 +421,34 @@ def tidy(model: Any, name: str) -> Any:
     return found
 
 
-def _optimised(model: Any) -> Any:
-    import onnx
+def _fold(source: str, target: str) -> None:
     import onnxruntime as ort
 
+    settings = ort.SessionOptions()
+    settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    settings.optimized_model_filepath = target
+    settings.log_severity_level = 4
+    ort.InferenceSession(source, settings, providers=["CPUExecutionProvider"])
+
+
+def _apart(*files: str) -> subprocess.CompletedProcess[str]:
+    script = f"import sys\n{getsource(_fold)}\n_fold(*sys.argv[1:])"
+    return subprocess.run([sys.executable, "-c", script, *files], capture_output=True, text=True)
+
+
+def _optimised(model: Any, name: str) -> Any:
+    """In a process of its own where an If lies in another: onnxruntime crashes at some of these."""
+    import onnx
+
     with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "tidy.onnx"
-        settings = ort.SessionOptions()
-        settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
-        settings.optimized_model_filepath = str(target)
-        settings.log_severity_level = 4
-        ort.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
+        source, target = (str(Path(folder) / name) for name in ("model.onnx", "tidy.onnx"))
+        onnx.save(model, source)
+        if not any(node.op_type == "If" for one in [*_graphs(model.graph)][1:] for node in one.node):
+            _fold(source, target)
+        elif (done := _apart(source, target)).returncode:
+            told = (done.stderr.strip().splitlines() or [f"it ends with signal {-done.returncode}"])[-1]
+            what = f"onnxruntime cannot fold an If in a branch of another one: {told[:300]}"
+            raise ModelError(what, where=name, remedy="export the model for one case, without If")
         return onnx.shape_inference.infer_shapes(onnx.load(target))
 
 
@@ -404,7 +489,6 @@ def _name_nodes(graph: Any) -> None:
         taken.add(node.name)
 
 
-BY_VALUES = ("NonMaxSuppression", "NonZero", "Unique", "Compress")  # how much they give depends on what they are given
 RULE = "every tensor has one size, known when the model is compiled"
 LATER = "and leave the rest to the application"
 
@@ -415,16 +499,16 @@ def require_fixed_outputs(graph: FloatGraph, exported: Any, where: str) -> None:
 
     `graph`: tidy, with shapes; `exported`: the same model with the names that the user knows.
     """
-    open_sizes = [name for name in graph.outputs if not all(graph.shapes.get(name, ()))]
-    for name in open_sizes:
-        node = next((node for node in _behind(exported, name) if node.op_type in BY_VALUES), None)
-        if node is not None:
-            raise UnsupportedError(
-                f"{node.op_type} makes the size of output {name!r} depend on values",
-                where=f"{where}, {node.name or node.output[0]}",
-                rule=RULE,
-                remedy=f"end the model before it (--cut-output-tensors {','.join(last_fixed(exported))}) {LATER}",
-            )
+    name = next((name for name in graph.outputs if not all(graph.shapes.get(name, ()))), "")
+    tail = onnx_tail(exported, layers=True) if name else None
+    if tail is not None:
+        node = next(one for one in tail.operators if one.kind in BY_VALUES or one == tail.operators[-1])
+        raise UnsupportedError(
+            f"{node.kind} makes the size of output {name!r} depend on values",
+            where=f"{where}, {node.name}",
+            rule=RULE,
+            remedy=f"end the model before it (--cut-output-tensors {','.join(tail.outputs)}) {LATER}",
+        )
 
 
 def require_equal_sizes(names: Sequence[str], samples: Sequence[Sequence[Array]]) -> None:
@@ -438,47 +522,3 @@ def require_equal_sizes(names: Sequence[str], samples: Sequence[Sequence[Array]]
                 rule=RULE,
                 remedy=f"end the model where its tensors have one size (--cut-output-tensors) {LATER}",
             )
-
-
-def last_fixed(model: Any) -> list[str]:
-    """Tensors of float values that nodes with open sizes read, directly or as masks, and outputs that are fixed."""
-    varying: set[str] = set()
-    read: dict[str, None] = {}
-    for node in model.graph.node:
-        if node.op_type in BY_VALUES or varying.intersection(node.input):
-            varying.update(node.output)
-            read |= dict.fromkeys(node.input)
-    fixed = [name for name in read if name and name not in varying]
-    outputs = [value.name for value in model.graph.output if value.name not in varying]
-    return list(dict.fromkeys([*_floats(model, fixed), *outputs]))
-
-
-def _floats(model: Any, names: Sequence[str]) -> Iterator[str]:
-    """What masks and indices are computed from, instead of them; nothing of what is constant."""
-    from onnx import TensorProto
-    from onnx.shape_inference import infer_shapes
-
-    graph = infer_shapes(model).graph
-    known = [*graph.value_info, *graph.output, *graph.input]
-    floats = {value.name for value in known if value.type.tensor_type.elem_type == TensorProto.FLOAT}
-    makers = {name: node for node in graph.node for name in node.output}
-    constants = {proto.name for proto in graph.initializer}
-    left, seen = list(names), set[str]()
-    while left:
-        name = left.pop(0)
-        if not name or name in seen or name in constants:
-            continue
-        seen.add(name)
-        if name in floats and (name not in makers or makers[name].op_type != "Constant"):
-            yield name
-        elif name in makers:
-            left.extend(makers[name].input)
-
-
-def _behind(model: Any, output: str) -> Iterator[Any]:
-    """Nodes that an output is computed by, the last first."""
-    wanted = {output}
-    for node in reversed(model.graph.node):
-        if wanted.intersection(node.output):
-            wanted.update(node.input)
-            yield node

@@ -10,7 +10,7 @@ import numpy as np
 
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.graph import FloatGraph, LinearLayer
-from atonc.insight.quantizing.judge import QuantizationJudge, Signal, decibels
+from atonc.insight.quantizing.judge import Signal, decibels
 from atonc.insight.quantizing.mend import Mended, MendOptions
 from atonc.insight.quantizing.scales import Tuning
 from atonc.insight.quantizing.types import ANY_LOSS, PrecisionPoint, TensorPrecision
@@ -83,9 +83,8 @@ class MeasuredChoice:
 
     point: PrecisionPoint
     tuning: Tuning
-    layers: Mended
-    signal: Signal  # of these layers, on the samples that judge
-    both: Signal  # of the choice: either half of the samples judges what the other taught
+    layers: tuple[Mended, ...]  # that either half of the samples taught
+    both: Signal  # either half judges what the other taught
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,12 +113,12 @@ class PrecisionSearch:
 
     def __init__(self, bench: Workbench, eight: TriedModel) -> None:
         self.bench, self.eight = bench, eight
-        self.learners = QuantizationJudge.of(bench.graph, bench.learn)
         layers = [layer for layer, _ in eight.layers.values() if not why_eight(bench.graph, layer)]
         self.saved = {layer.name: int(bench.graph.constants[layer.weights].size // 2) for layer in layers}  # bytes
         held = (weights.codes.size + BIAS_BYTES * len(weights.bias) for _, weights in eight.layers.values())
         self.whole_bytes = sum(held) if eight.cost.flash_bytes is None else eight.cost.flash_bytes
         self.walked = eight.state.walked
+        self.eight_alone = bench.judge.signal(eight.model)  # by the half that judges first
         self.wishes = MendOptions(self.walked.rounding, self.walked.biases)
         self.order: tuple[str, ...] = tuple(self.saved)
         self.alone_db: dict[str, float] = {}
@@ -130,7 +129,7 @@ class PrecisionSearch:
         settings = self.bench.settings
         self._require_possible()
         eight = self.eight
-        self.made[EIGHT_ONLY] = self._judged(eight.tuning, self.walked, eight.layers, eight.signal)
+        self.made[EIGHT_ONLY] = self._judged(eight.tuning, [half.layers for half in self.bench.halves])
         if not self.saved:
             return self._narrowed(self.made[EIGHT_ONLY])
         self.made[frozenset(self.order)] = self._ways()
@@ -178,32 +177,31 @@ class PrecisionSearch:
         tuning = self._tuning(names)
         if tuning.four not in self.made:
             with progress.part(f"4 bits in {count(len(tuning.four), 'layer')}"):
-                layers, signal = self._walked(tuning, self.wishes)
-                if self.bench.settings.max_changed is None and signal.db < self.eight.signal.db - most_lost:
+                found = self.bench.mended(tuning, self.wishes)
+                one = self.bench.judge.signal(self.bench.model(tuning, found))
+                if self.bench.settings.max_changed is None and one.db < self.eight_alone.db - most_lost:
                     self.hopeless.add(tuning.four)
                     return None
-                self.made[tuning.four] = self._judged(tuning, self.wishes, layers, signal)
+                more = [half.mended(tuning, self.wishes) for half in self.bench.halves[1:]]
+                self.made[tuning.four] = self._judged(tuning, [found, *more])
         return self.made[tuning.four]
 
-    def _walked(self, tuning: Tuning, wishes: MendOptions) -> tuple[Mended, Signal]:
-        layers = self.bench.mended(tuning, wishes)
-        return layers, self.bench.judge.signal(self.bench.model(tuning, layers))
-
-    def _judged(self, tuning: Tuning, wishes: MendOptions, layers: Mended, signal: Signal) -> MeasuredChoice:
-        """One walk is luck by half a decibel or more: the halves of the samples teach and judge once more, exchanged.
+    def _judged(self, tuning: Tuning, layers: Sequence[Mended]) -> MeasuredChoice:
+        """One walk is luck by half a decibel or more: so either half of the samples teaches one.
 
         What is written in the end is learnt from all samples, so what the choice costs counts, not what one walk does.
         """
-        bench = self.bench
-        exchanged = bench.mended(tuning, wishes, None, bench.judge.feeds)
-        pairs = (bench.judge, bench.model(tuning, layers)), (self.learners, bench.model(tuning, exchanged))
-        both, changed = QuantizationJudge.together(pairs)
-        gain = both.gain_over(self.made[EIGHT_ONLY].both) if self.made else (0.0, 0.0)
+        both, changed = self.bench.verdict(self.bench.models(tuning, layers))
+        before = self.made[EIGHT_ONLY].both if self.made else both
+        gain, hidden = both.gain_over(before), both.unclipped.gain_over(before.unclipped)
         values = {name: weights.codes.size for name, (_, weights) in self.eight.layers.items()}
         share = sum(values[name] for name in tuning.four) / max(sum(values.values()), 1)
-        asked = None if bench.settings.max_changed is None else changed
-        point = PrecisionPoint(len(tuning.four), share, self.flash(tuning.four), both.db, gain, asked)
-        return MeasuredChoice(point, tuning, layers, signal, both)
+        asked = None if self.bench.settings.max_changed is None else changed
+        flash, loss = self.flash(tuning.four), both.unclipped.db - before.unclipped.db
+        point = PrecisionPoint(
+            len(tuning.four), share, flash, both.db, both.interval(), gain, (loss, hidden[0], hidden[1]), asked
+        )
+        return MeasuredChoice(point, tuning, tuple(layers), both)
 
     # ------------------------------------------------------------------------------------------------------ rounding
 
@@ -220,7 +218,7 @@ class PrecisionSearch:
         best: MeasuredChoice | None = None
         for name, wishes in named.items():
             with progress.part(name):
-                found = self._judged(tuning, wishes, *self._walked(tuning, wishes))
+                found = self._judged(tuning, self.bench.walk(tuning, wishes))
             if self.bench.better(name, found.both, None if best is None else best.both):
                 best, self.wishes = found, wishes
         assert best is not None
@@ -245,12 +243,13 @@ class PrecisionSearch:
         return cheapest_first(found, base.signal.sum(0), base.noise.sum(0))
 
     def _allowed(self, point: PrecisionPoint) -> bool:
-        """By one standard error, half of its interval: of many choices the largest that seems to fit was lucky."""
+        """By one standard error, half of its interval: of many choices the largest that seems to fit was lucky. With
+        clipped values and without: much noise of those hides what 4 bits add."""
         settings = self.bench.settings
         if settings.max_changed is not None:
             return point.changed is not None and point.changed <= settings.max_changed + 1e-9
         mean, least = point.snr_db - self.made[EIGHT_ONLY].point.snr_db, point.gain_db[0]
-        return (mean + least) / 2 >= -settings.four_bits_loss_db
+        return min(mean + least, sum(point.unclipped_db[:2])) / 2 >= -settings.four_bits_loss_db
 
     def _fits(self, names: frozenset[str]) -> bool:
         if names in self.hopeless or (names not in self.made and len(self.made) + len(self.hopeless) >= MOST_CHOICES):

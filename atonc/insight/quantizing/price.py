@@ -102,7 +102,9 @@ def chip_outputs(
 
 
 def candidate_of(name: str, signal: Signal, cost: QuantizationPrice) -> QuantizedCandidate:
-    return QuantizedCandidate(name, signal.db, cost.milliseconds, cost.cycles, cost.refusal, span_ms=cost.span_ms)
+    return QuantizedCandidate(
+        name, signal.db, signal.interval(), cost.milliseconds, cost.cycles, cost.refusal, span_ms=cost.span_ms
+    )
 
 
 def choose(candidates: Sequence[QuantizedCandidate], settings: QuantizeOptions) -> list[QuantizedCandidate]:

@@ -10,21 +10,32 @@ from typing import Any
 
 import numpy as np
 
+from atonc.compiler.frontends.tails import note_of, told_tail
 from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, copied, layers_of, magnitudes, own_constants
 from atonc.insight.quantizing.judge import QuantizationJudge, Signal, poor_outputs, unlike_heads
-from atonc.insight.quantizing.loading import raised, read, require_fixed_outputs, tidy
+from atonc.insight.quantizing.loading import parse, raised, read, require_fixed_outputs, tidy, told_ranges
 from atonc.insight.quantizing.mend import Mended, MendOptions, equalise
 from atonc.insight.quantizing.narrow import Narrowed, PrecisionSearch, tensors_of
 from atonc.insight.quantizing.observe import first_norm, require_trained_range, still_outputs, threads
+from atonc.insight.quantizing.parts import apart, joins
 from atonc.insight.quantizing.price import QuantizationPrice, allowed, candidate_of, choose, require_board
 from atonc.insight.quantizing.recurrent import own_sums, write_out
 from atonc.insight.quantizing.samples import Feed, Samples, read_samples, typed
 from atonc.insight.quantizing.scales import Tuning, WidthPlan, assign, cells_of
 from atonc.insight.quantizing.states import declared, read_frames, unpack
-from atonc.insight.quantizing.types import EIGHT_BITS, Quantised, QuantizationStep, QuantizedCandidate, QuantizeOptions
+from atonc.insight.quantizing.types import (
+    EIGHT_BITS,
+    OutputAccuracy,
+    Quantised,
+    QuantizationStep,
+    QuantizedCandidate,
+    QuantizeOptions,
+    Scale,
+)
 from atonc.insight.quantizing.weights import SPREADS, spread_of
 from atonc.insight.quantizing.widen import Widened, WidthSearch
 from atonc.insight.quantizing.workbench import NOTHING, MendedState, TriedModel, Workbench
+from atonc.insight.quantizing.write import codes_reach
 from atonc.insight.workers.run import require_scheduler
 from atonc.machine.base import progress
 from atonc.machine.base.errors import CapacityError, InputError
@@ -38,6 +49,9 @@ METHODS = ("minmax", "percentile", "careful", "mse", "output")  # the plain firs
 # With nearest rounding these learn nothing. Our percentile is not onnxruntime's: see `scales.PERCENTILE`.
 PLAIN = ("minmax", "percentile")
 RANGES = {"careful": "output, a quarter cut at most"}
+HEADROOM = (1.5, 1.25, 1.1)  # times the range that was seen
+OFTEN = 1e-3  # of the held values, where so many are beyond the codes
+PREMIUM_DB = 0.25  # what that may cost: a value beyond the range costs its sample tens of dB
 SLOWER = 1.01  # that a model may take longer which has learnt from all samples
 CELL_ENDS = (8.0, 16.0, 32.0, 64.0)  # of ranges; a Tanh is 1 from 4 on
 TUNABLE: tuple[dict[str, Any], ...] = (
@@ -60,7 +74,12 @@ def quantize(model: Path, data: Path | None, settings: QuantizeOptions | None = 
         float_model, carried, notes = _prepared(float_model, settings, model.name)
         if settings.precision != EIGHT_BITS or settings.wide or cells_of(FloatGraph(float_model)):
             float_model = raised(float_model, model.name)
-        graph = FloatGraph(own_constants(float_model, WEIGHTED))
+        graph, trained = FloatGraph(own_constants(apart(float_model), WEIGHTED)), told_ranges(exported)
+        graph.ranges = {name: scale for *names, scale in trained for name in names}
+        if trained:  # nothing is learnt anew
+            settings = replace(
+                settings, objective="accuracy", equalise=False, correct_rounding=False, correct_bias=False
+            )
         require_fixed_outputs(graph, exported, model.name)
         if data is None:
             raise InputError(
@@ -72,8 +91,27 @@ def quantize(model: Path, data: Path | None, settings: QuantizeOptions | None = 
             samples = read_samples(data, {name: graph.shapes[name] for name in graph.inputs}, settings)
             samples = replace(samples, feeds=tuple(typed(feed, graph.types, str(data)) for feed in samples.feeds))
         require_trained_range(norm, samples.feeds, str(data))
-        samples = replace(samples, notes=(*samples.notes, *notes))
-        return quantize_graph(graph, samples, settings, model.name)
+        tail = told_tail(exported)
+        samples = replace(samples, notes=(*samples.notes, *notes, *([note_of(tail)] if tail else [])))
+        found = quantize_graph(graph, samples, settings, model.name)
+        return replace(found, tail=tail, notes=(*found.notes, *_told_trained(trained, found.model)))
+
+
+def _told_trained(trained: Sequence[tuple[str, str, Scale]], made: bytes) -> list[str]:
+    """Which ranges of fake quantisation are those of the file."""
+    if not trained:
+        return []
+    written = FloatGraph(parse(made, "quantised"))
+    ends = {"QuantizeLinear": lambda node: node.input[0], "DequantizeLinear": lambda node: node.output[0]}
+    held = {
+        ends[node.op_type](node): written.constants[node.input[1]].tolist()
+        for node in written.nodes
+        if node.op_type in ends
+    }
+    lost = [one for one, other, scale in trained if np.float32(scale.scale) not in (held.get(one), held.get(other))]
+    says = f"{len(trained) - len(lost)} ranges are those of fake quantisation in training"
+    rest = f"; not so {', '.join(lost[:5])}: not quantised, or with the scale of what it is joined with"
+    return [says + (rest if lost else "")]
 
 
 def _prepared(model: Any, settings: QuantizeOptions, name: str) -> tuple[Any, dict[str, str], list[str]]:
@@ -104,19 +142,21 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
         front = [*(replace(one, chosen=False) for one in front), chosen.candidate]
         place = len(front) - 1
     # before the samples that judge are learnt from, too
-    figures = dict(zip(work.judge.shown, work.judge.outputs_db(chosen.model), strict=True))
     front[place], final, layers = work.learnt_again(chosen, samples.feeds)
+    figures = work.accuracy(chosen, final)
+    in_float = work.plan(chosen.tuning).float_nodes
     return Quantised(
         source=name,
         model=final.SerializeToString(),
         samples=len(samples.feeds),
-        held_samples=len(held),
-        outputs_db=figures,
+        held_samples=sum(len(half.judge.feeds) for half in work.halves),
+        outputs=figures,
         steps=tuple(work.steps),
         front=tuple(front),
-        float_nodes=work.plan(chosen.tuning).float_nodes,
+        float_nodes=in_float,
         notes=(
             *(*samples.notes, *still_outputs(work.judge.shown, work.judge.expected), *poor_outputs(figures)),
+            *joins(work.graph, work.seen, in_float),
             *(narrowed.notes if narrowed else ()),
         ),
         sizes=narrowed.points if narrowed else (),
@@ -136,6 +176,8 @@ class QuantizationWork(Workbench):
         self.plain: list[Signal] = []  # what plain ranges reach
         self.best: Signal | None = None  # with what is kept so far
         self.unequalised: MendedState | None = None  # where the other was better
+        if not judge.carried.states:
+            self.other = Workbench(graph, settings, judge.feeds, QuantizationJudge.of(graph, learn))
 
     # ------------------------------------------------------------------------------------------------------- mending
 
@@ -145,13 +187,14 @@ class QuantizationWork(Workbench):
         self._heads()
         self._magnitudes()
         self._cells()
+        self._headroom()
         self._walk()
         if self.settings.equalise:
             self._equalise()
 
-    def keeps(self, name: str, found: Signal) -> bool:
-        """Whether a model is better than the best so far; it is the best then."""
-        kept = self.better(name, found, self.best)
+    def keeps(self, name: str, found: Signal, anyway: bool = False) -> bool:
+        """Whether a model is better than the best so far, or taken `anyway`; it is the best then."""
+        kept = self.better(name, found, self.best, anyway)
         self.best = found if kept else self.best
         return kept
 
@@ -159,26 +202,26 @@ class QuantizationWork(Workbench):
         """The way to choose ranges that the outputs like best; `output` tries others, too."""
         kept = ""
         for method in METHODS if self.settings.calibration == "output" else (self.settings.calibration,):
-            self.method = method
-            found = self.judge.signal(self.model(self.base))
+            self.decide(method=method)
+            found = self.signal(self.base)
             if self.keeps(f"ranges by {RANGES.get(method, method)}, nearest rounding", found):
                 kept = method
             if method in PLAIN:
                 self.plain.append(found)
-        self.method = kept
+        self.decide(method=kept)
 
     def _heads(self) -> None:
         """Outputs that join boxes and scores stay joined in float, where that helps."""
-        self.apart = unlike_heads(self.graph, self.seen) if self.settings.float_tails else ()
+        self.decide(apart=unlike_heads(self.graph, self.seen) if self.settings.float_tails else ())
         name = "joined outputs keep the scales of their parts"
-        if self.apart and not self.keeps(name, self.judge.signal(self.model(self.base))):
-            self.apart = ()
+        if self.apart and not self.keeps(name, self.signal(self.base)):
+            self.decide(apart=())
 
     def _magnitudes(self) -> None:
         before, found = self.apart, magnitudes(self.graph)
-        self.apart = (*before, *found)
-        if found and not self.keeps("roots of squares in float", self.judge.signal(self.model(self.base))):
-            self.apart = before
+        self.decide(apart=(*before, *found))
+        if found and not self.keeps("roots of squares in float", self.signal(self.base)):
+            self.decide(apart=before)
 
     def _cells(self) -> None:
         """Where cells end, and whether they have 16 bits: they sum up over many steps what 8 bits lose in each."""
@@ -192,28 +235,60 @@ class QuantizationWork(Workbench):
         both = [("cells of 16 bits", Tuning(wide=wide)), *((f"{name}, 16 bits", replace(tuning, wide=wide))
                                                            for name, tuning in eight)]  # fmt: skip
         for name, tuning in (*eight, *(both if wide and self.settings.precision == EIGHT_BITS else ())):
-            if self.keeps(name, self.judge.signal(self.model(tuning))):
-                self.base = tuning
+            if self.keeps(name, self.signal(tuning)):
+                self.decide(base=tuning)
+
+    def _headroom(self) -> None:
+        """New samples go beyond what was seen, and few samples show what room for them spares: where values that are
+        judged often do, the outputs get as much as costs little."""
+        plain = self.best or self.signal(self.base)
+        values = sum(one.size for half in self.halves for row in half.judge.reference for one in row)
+        often = plain.beyond.sum() > OFTEN * values
+        for name in ("head", "inner"):
+            for room in HEADROOM:
+                tuning = replace(self.base, **{name: room})  # type: ignore[arg-type]
+                found = self.signal(tuning)
+                if self.keeps(tuning.name, found, often and name == "head" and found.db > plain.db - PREMIUM_DB):
+                    self.decide(base=tuning)
+                    break
+
+    def accuracy(self, tried: TriedModel, file: Any) -> tuple[OutputAccuracy, ...]:
+        """Whole outputs. `file`: what is written, which has learnt from samples that judge here."""
+        models = [tried.model, tried.exchanged][: len(self.halves)]
+        judged, learnt = self.verdict(models, True)[0], self.verdict([file] * len(models), True)[0].by_column
+        found = []
+        for k, (name, one) in enumerate(zip(self.judge.shown, judged.by_column, strict=True)):
+            values = sum(row[k].size for half in self.halves for row in half.judge.expected)
+            coded = np.isfinite(codes_reach(file, name)).all()
+            clipped = int(judged.beyond[:, k].sum()) if coded else None
+            found.append(OutputAccuracy(name, one.db, one.interval(learnt[k]), clipped, values))
+        return tuple(found)
 
     def _walk(self) -> None:
         """Weights and biases that make up for the rest: biases alone, or weights rounded by the layers' outputs."""
         rounding, biases = self.settings.correct_rounding, self.settings.correct_bias
         ways = [MendOptions(False, biases), *([MendOptions(True, biases)] if rounding else ())]
         for wishes in (way for way in ways if way in WALKS):
-            trial = self.mended(self.base, wishes)
-            if self.keeps(WALKS[wishes], self.judge.signal(self.model(self.base, trial))):
-                self.layers, self.walked = trial, wishes
+            trial = self.walk(self.base, wishes)
+            if self.keeps(WALKS[wishes], self.signal(self.base, trial)):
+                self._take(trial)
+                self.decide(walked=wishes)
+
+    def _take(self, layers: Sequence[Mended]) -> None:
+        for half, one in zip(self.halves, layers, strict=True):
+            half.layers = one
 
     def _equalise(self) -> None:
         """The same with equalised channels, mended as was best without."""
         before = self.state
-        copy = FloatGraph(copied(self.graph.model))
-        if not equalise(copy, layers_of(copy), self.seen):
+        copies = [FloatGraph(copied(half.graph.model)) for half in self.halves]
+        changed = [equalise(one, layers_of(one), half.seen) for one, half in zip(copies, self.halves, strict=True)]
+        if not any(changed):
             return
-        self.start(copy)
-        self.layers = self.mended(self.base, self.walked)
+        self.start(copies[0], copies[-1])
+        self._take(self.walk(self.base, self.walked))
         also = f", {WALKS[self.walked]}" if self.walked in WALKS else ""
-        if self.keeps(f"channels equalised{also}", self.judge.signal(self.model(self.base))):
+        if self.keeps(f"channels equalised{also}", self.signal(self.base)):
             self.unequalised = before
         else:
             self.back_to(before)
@@ -271,17 +346,15 @@ class QuantizationWork(Workbench):
     def _tried(self, tuning: Tuning) -> TriedModel:
         with progress.part(tuning.name):
             anew = tuning.spread < np.inf or tuning.zeros or tuning.whole
-            layers = self.mended(tuning, self.walked) if anew else self.layers
-            model = self.model(tuning, layers)
-            cost = self.priced(model)
-            found = self._as_tried(tuning, layers, self.judge.signal(model), model, cost)
+            layers = self.walk(tuning, self.walked) if anew else [half.layers for half in self.halves]
+            found = self._as_tried(tuning, layers)
             return replace(found, candidate=replace(found.candidate, sound=self._sound(found.signal)))
 
-    def _as_tried(
-        self, tuning: Tuning, layers: Mended, signal: Signal, model: Any, cost: QuantizationPrice
-    ) -> TriedModel:
+    def _as_tried(self, tuning: Tuning, layers: Sequence[Mended], cost: QuantizationPrice | None = None) -> TriedModel:
+        models = self.models(tuning, layers)
+        signal, cost = self.verdict(models)[0], cost or self.priced(models[0])
         candidate = candidate_of(tuning.name, signal, cost)
-        return TriedModel(candidate, model, tuning, self.state, signal, layers, cost)
+        return TriedModel(candidate, models[0], tuning, self.state, signal, layers[0], cost, models[-1])
 
     def _sound(self, signal: Signal) -> bool:
         """Whether it is no less sure to be as good as plain ranges and nearest rounding than the best untuned one."""
@@ -303,8 +376,7 @@ class QuantizationWork(Workbench):
     def narrowed(self, found: Narrowed) -> TriedModel:
         """What was chosen of it, with its price."""
         one = found.chosen
-        model = self.model(one.tuning, one.layers)
-        made = self._as_tried(one.tuning, one.layers, one.signal, model, self.priced(model))
+        made = self._as_tried(one.tuning, one.layers)
         return replace(made, candidate=replace(made.candidate, chosen=True))
 
     def widen(self, starts: Sequence[TriedModel]) -> Widened:
@@ -323,7 +395,8 @@ class QuantizationWork(Workbench):
 
     def widened(self, found: Widened) -> TriedModel:
         one = found.chosen
-        made = self._as_tried(one.tuning, one.layers, one.file, one.model, one.cost)
+        layers = [one.layers, *(half.mended(one.tuning, found.wishes) for half in self.halves[1:])]
+        made = self._as_tried(one.tuning, layers, cost=one.cost)
         return replace(made, candidate=replace(made.candidate, chosen=True))
 
     def learnt_again(self, tried: TriedModel, feeds: Sequence[Feed]) -> tuple[QuantizedCandidate, Any, Mended]:
@@ -332,16 +405,17 @@ class QuantizationWork(Workbench):
         Its figure stays what it was without the samples that judge: now they have been learnt from.
         """
         self.back_to(tried.state)
-        self.learn, walked = feeds, self.walked
-        self.start(self.graph)
-        layers = self.mended(tried.tuning, walked)
-        model = self.model(tried.tuning, layers)
-        old = tried.candidate
-        found = candidate_of(old.name, self.judge.signal(model), self.priced(model))
+        old, taught = tried.candidate, Workbench(self.graph, self.settings, feeds, self.judge)
+        vars(taught).update(method=self.method, apart=self.apart)
+        taught.start(self.graph)
+        layers = taught.mended(tried.tuning, self.walked)
+        model = taught.model(tried.tuning, layers)
+        found = candidate_of(old.name, self.verdict([model] * len(self.halves))[0], self.priced(model))
         fast = old.milliseconds is None or found.time_ms / old.milliseconds <= SLOWER
-        better = found.snr_db >= old.snr_db and fast
+        better = self.judge.signal(model).db >= self.judge.signal(tried.model).db and fast
         name = "learnt from all samples, the judging ones too: no measure"
-        self.steps.append(QuantizationStep(name, found.snr_db, None, better))
+        self.steps.append(QuantizationStep(name, found.snr_db, found.interval_db, None, better))
         if not better:
             return old, tried.model, tried.layers
-        return replace(found, snr_db=old.snr_db, chosen=old.chosen), model, layers
+        kept = replace(found, snr_db=old.snr_db, interval_db=old.interval_db, chosen=old.chosen)
+        return kept, model, layers

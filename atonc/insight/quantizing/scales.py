@@ -176,6 +176,8 @@ class Tuning:
     wide: frozenset[str] = frozenset()  # tensors that have 16 bits
     cells: float = inf  # where the ranges of cells end
     room: float = 1.0  # what gates add up has so many times the range that they tell apart
+    head: float = 1.0  # outputs have so many times the range that was seen
+    inner: float = 1.0  # the same of what lies between inputs and outputs
 
     @property
     def name(self) -> str:
@@ -191,6 +193,8 @@ class Tuning:
             titles.append(f"cells up to {self.cells:g}")
         if self.room > 1:
             titles.append(f"{self.room:g} times the range in sums of gates")
+        rooms = (self.head, "of the outputs"), (self.inner, "inside")
+        titles += [f"{room:g} times the range {where}" for room, where in rooms if room > 1]
         return ", ".join(titles) or "free scales"
 
 
@@ -215,6 +219,9 @@ def assign(
         pairs += [(names[0], other) for names in plan.adds for other in names[1:]]
     scales, cells = dict[str, Scale](), cells_of(graph)
     for members in grouped(plan.tensors, pairs):
+        if trained := [graph.ranges[name] for name in members if name in graph.ranges]:
+            scales |= dict.fromkeys(members, trained[0])
+            continue
         ranges = [_range(graph, name, seen, method, tuning) for name in members]
         low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
         if not cells.isdisjoint(members):
@@ -238,7 +245,8 @@ def _range(
     if fixed is not None and max(abs(seen.low), abs(seen.high)) > USED * fixed[1]:
         return fixed
     seen = _unmasked(graph, name, everything)
-    low, high = choose(seen, method, tuning.zeros)
+    room = tuning.head if name in graph.outputs else tuning.inner
+    low, high = (room * end for end in choose(seen, method, tuning.zeros))
     reach = _reach(graph, name, everything, tuning.room)
     return max(low, -reach), min(high, reach)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import field
 from math import inf, isfinite, log10
 from pathlib import Path
 from typing import Any
 
+from atonc.compiler.ir.types import Tail
 from atonc.compiler.request.options import MODEL, names, shapes, size
 from atonc.machine.base.declare import RARE, Takes, check, option
 from atonc.machine.base.errors import InputError
@@ -93,8 +93,8 @@ class QuantizeOptions:
         metavar="SHAPES", parse=shapes, takes=RARE,
     )  # fmt: skip
     cut_outputs: tuple[str, ...] = option(
-        (), "--cut-output-tensors", MODEL, "the model ends with these tensors: tails such as NMS are left to the "
-        "application", metavar="NAMES", parse=names,
+        (), "--cut-output-tensors", MODEL, "the model ends with these tensors; NMS is cut by itself, or refused with "
+        "none", metavar="NAMES", parse=names,
     )  # fmt: skip
     calibration: str = option(
         "output",
@@ -205,6 +205,9 @@ class QuantizeOptions:
         return float(self.max_loss.removesuffix("%")) / 100 if self.max_loss.endswith("%") else None
 
 
+RANGES_KEY = "atonc.fake_quantisation"  # of what an ONNX model says: ranges that its training had
+
+
 @dataclass(frozen=True)
 class Scale:
     """real = scale * (code - zero)"""
@@ -233,8 +236,20 @@ class QuantizationStep(QuantizedRow):
 
     name: str
     snr_db: float
+    interval_db: tuple[float, float]  # 95 % of what as many new samples give
     gain_db: tuple[float, float] | None  # over what there was before: 95 % CI of the samples lie between
     kept: bool
+
+
+@dataclass(frozen=True)
+class OutputAccuracy(QuantizedRow):
+    """An output of the chosen model, on samples that taught nothing."""
+
+    name: str
+    snr_db: float
+    interval_db: tuple[float, float]  # 95 % of what as many new samples give
+    clipped: int | None  # values beyond what the codes say; None of an output in float
+    values: int
 
 
 @dataclass(frozen=True)
@@ -243,6 +258,7 @@ class QuantizedCandidate(QuantizedRow):
 
     name: str
     snr_db: float  # mean over outputs, on samples that taught nothing
+    interval_db: tuple[float, float]  # 95 % of what as many new samples give
     milliseconds: float | None  # predicted; None where the compiler refuses
     cycles: int | None
     refusal: str = ""
@@ -257,7 +273,7 @@ class QuantizedCandidate(QuantizedRow):
 
     def as_dict(self) -> dict[str, Any]:
         row = super().as_dict()
-        figures = {name: row[name] for name in ("name", "snr_db", "milliseconds", "cycles")}
+        figures = {name: row[name] for name in ("name", "snr_db", "interval_db", "milliseconds", "cycles")}
         figures |= dict(zip(("low_ms", "high_ms"), self.span_ms, strict=False))
         return {**figures, "refusal": self.refusal, "chosen": self.chosen}
 
@@ -270,7 +286,9 @@ class PrecisionPoint(QuantizedRow):
     share: float  # of all weights
     flash_bytes: int  # of constants, weights of 4 bits two to a byte
     snr_db: float
+    interval_db: tuple[float, float]  # 95 % of what as many new samples give
     gain_db: tuple[float, float]  # over 8 bits: 95 % CI of the samples lie between
+    unclipped_db: tuple[float, float, float]  # gain and its 95 % CI without values that are clipped: they hide it
     changed: float | None = None  # share of the samples whose first class is another than in float, where asked for
     chosen: bool = False
 
@@ -282,6 +300,7 @@ class WidePoint(QuantizedRow):
     tensors: tuple[str, ...]  # more than before it
     wide: int  # tensors with 16 bits in all
     snr_db: float  # mean over outputs, in the chip's arithmetic
+    interval_db: tuple[float, float]  # 95 % of what as many new samples give
     worst_db: float  # of the worst output, in the chip's arithmetic or as the file is written: the worse of both
     gain_db: tuple[float, float]  # over what was kept before: 95 % CI of the samples lie between
     lost_db: float | None  # what the worst of the tensors loses with 8 bits where all others are wide
@@ -316,8 +335,8 @@ class Quantised:
     source: str
     model: bytes
     samples: int
-    held_samples: int
-    outputs_db: Mapping[str, float]  # signal to noise by output, on samples that it had not learnt from
+    held_samples: int  # that judged
+    outputs: tuple[OutputAccuracy, ...]
     steps: tuple[QuantizationStep, ...]
     front: tuple[QuantizedCandidate, ...]
     float_nodes: tuple[str, ...]
@@ -326,7 +345,19 @@ class Quantised:
     sizes: tuple[PrecisionPoint, ...] = ()  # the front of flash against error; empty where all weights have 8 bits
     tensors: tuple[TensorPrecision, ...] = ()
     widths: tuple[WidePoint, ...] = ()  # steps of --wide
+    tail: Tail | None = None  # what the model ended with, and stays for the application
     states: tuple[str, ...] = ()  # OUT=IN, both ends with one scale: what the compiler is told
+
+    @property
+    def outputs_db(self) -> dict[str, float]:
+        return {one.name: one.snr_db for one in self.outputs}
+
+    @property
+    def split(self) -> str:
+        """Who judged what."""
+        if self.held_samples == self.samples:
+            return f"each half of {self.samples} samples judged what the other taught"
+        return f"{self.held_samples} of {self.samples} samples taught nothing and judged"
 
     @property
     def chosen(self) -> QuantizedCandidate:

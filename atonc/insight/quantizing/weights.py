@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from atonc.compiler.ir import Array
-from atonc.compiler.passes.layers import MOST_BIAS
+from atonc.compiler.passes.layers import MOST_BIAS, grid_scales
 from atonc.insight.quantizing.graph import FloatGraph, LinearLayer
 from atonc.machine.base.frozen import dataclass
 
@@ -104,7 +104,10 @@ def nearest(graph: FloatGraph, layer: LinearLayer, bounds: Bounds = FREE) -> Qua
     stored = graph.constants[layer.weights].astype(np.float64)
     rows = by_channel(layer, stored)
     wanted = bounds.range_of(layer.name)
-    scales = channel_scales(rows, None, bounds.of(layer.name), wanted)
+    trained = grid_scales(rows) if graph.ranges and wanted is EIGHT else None
+    scales = (
+        channel_scales(rows, None, bounds.of(layer.name), wanted) if trained is None else trained.astype(np.float32)
+    )
     codes = wanted.codes(rows, scales).astype(np.int8)
     channels = stored.shape[layer.axis] * (layer.groups if layer.kind == "ConvTranspose" else 1)
     bias = graph.constants[layer.bias].reshape(-1) if layer.bias else np.zeros(channels)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.insight.quantizing.judge import Signal, decibels
+from atonc.insight.quantizing.judge import Signal
 from atonc.insight.quantizing.mend import Mended, MendOptions
 from atonc.insight.quantizing.price import QuantizationPrice, chip_outputs, compiled_model, price_of
 from atonc.insight.quantizing.scales import Tuning, WidthPlan
@@ -168,6 +168,7 @@ class WidthSearch:
             tensors=tuple(sorted(trial.tuning.wide - before.tuning.wide)),
             wide=len(trial.tuning.wide),
             snr_db=trial.chip.db,
+            interval_db=trial.chip.interval(),
             worst_db=trial.worst_db,
             gain_db=gain,
             lost_db=max((self.lost_db[group] for group in batch), default=None),
@@ -194,7 +195,7 @@ class WidthSearch:
 
 def worst_db(signal: Signal) -> float:
     """Signal to noise of the worst column: an output, a part of one, or what a saturating one is computed from."""
-    return float(decibels(signal.signal.sum(0)[:, None], signal.noise.sum(0)[:, None]).min())
+    return min(column.db for column in signal.by_column)
 
 
 def share(db: float) -> float:

@@ -35,6 +35,7 @@ class MendedState:
     seen: dict[str, Seen]
     layers: Mended
     walked: MendOptions
+    other: MendedState | None = None  # the same where the halves of the samples are exchanged
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,12 @@ class TriedModel:
     signal: Signal
     layers: Mended = field(default_factory=dict)
     cost: QuantizationPrice = UNPRICED
+    exchanged: Any = None  # the model that the other half taught; where there is none, the same
 
 
 class Workbench:
-    """A float graph on its way."""
+    """A float graph on its way. `other`: the same way with the halves of the samples exchanged; frames in order have
+    none."""
 
     def __init__(
         self, graph: FloatGraph, settings: QuantizeOptions, learn: Sequence[Feed], judge: QuantizationJudge
@@ -62,17 +65,32 @@ class Workbench:
         self.seen: dict[str, Seen] = {}
         self.base = Tuning()  # what nobody pays for: how cells are kept
         self.apart: tuple[str, ...] = ()  # outputs whose parts keep scales of their own
+        self.other: Workbench | None = None
+
+    @property
+    def halves(self) -> tuple[Workbench, ...]:
+        return (self,) if self.other is None else (self, self.other)
+
+    def decide(self, **found: Any) -> None:
+        """What is decided holds for both halves."""
+        for half in self.halves:
+            vars(half).update(found)
 
     @property
     def state(self) -> MendedState:
-        return MendedState(self.graph, self.seen, self.layers, self.walked)
+        other = None if self.other is None else self.other.state
+        return MendedState(self.graph, self.seen, self.layers, self.walked, other)
 
     def back_to(self, state: MendedState) -> None:
         self.graph, self.seen, self.layers, self.walked = state.graph, state.seen, state.layers, state.walked
+        if self.other is not None and state.other is not None:
+            self.other.back_to(state.other)
 
-    def start(self, graph: FloatGraph) -> None:
-        """Everything that follows from the float weights alone."""
+    def start(self, graph: FloatGraph, other: FloatGraph | None = None) -> None:
+        """Everything that follows from the float weights alone. `other`: the other half's graph, if not this one."""
         self.graph = graph
+        if self.other is not None:
+            self.other.start(other or graph)
         states = self.judge.carried.states
         layers, plans = layers_of(graph), [make_plan(graph, tails, (), states) for tails in (True, False)]
         names = tuple(dict.fromkeys(name for plan in plans for name in plan.tensors))
@@ -89,6 +107,22 @@ class Workbench:
         wide = wide_forms(self.graph, plan, self.seen, tuning)
         return OnnxWriter(self.graph, plan, scales, self.layers if layers is None else layers, wide).model()
 
+    def models(self, tuning: Tuning, layers: Sequence[Mended] = ()) -> list[Any]:
+        """Makes the model of either half."""
+        made = layers or [half.layers for half in self.halves]
+        return [half.model(tuning, one) for half, one in zip(self.halves, made, strict=True)]
+
+    def verdict(self, models: Sequence[Any], whole: bool = False) -> tuple[Signal, float]:
+        """Each half of the samples judges what the other taught."""
+        judges = [half.judge.whole if whole else half.judge for half in self.halves]
+        return QuantizationJudge.together(list(zip(judges, models, strict=True)), whole)
+
+    def signal(self, tuning: Tuning, layers: Sequence[Mended] = ()) -> Signal:
+        return self.verdict(self.models(tuning, layers))[0]
+
+    def walk(self, tuning: Tuning, wishes: MendOptions) -> list[Mended]:
+        return [half.mended(tuning, wishes) for half in self.halves]
+
     def priced(self, model: Any) -> QuantizationPrice:
         return price(model, self.settings.board, self.judge.carried.states)
 
@@ -97,16 +131,15 @@ class Workbench:
         tuning: Tuning,
         wishes: MendOptions,
         before: Mended | None = None,
-        teachers: Sequence[Feed] | None = None,
     ) -> Mended:
-        """`before`: what every layer is read behind, where each is asked alone. `teachers`: not the usual samples."""
+        """`before`: what every layer is read behind, where each is asked alone."""
         bounds = Bounds(tuning.spread, WHOLE if tuning.whole else SHARES, tuning.layers, tuning.four)
         layers = {name: (layer, nearest(self.graph, layer, bounds)) for name, (layer, _) in self.layers.items()}
         if wishes == NOTHING:
             return layers
         largest = max(int(np.prod(shape, dtype=np.int64)) for shape in self.graph.shapes.values())
         most = max(LEAST_SAMPLES, MOST_VALUES // max(largest, 1))
-        feeds = some_of(self.learn if teachers is None else teachers, most)
+        feeds = some_of(self.learn, most)
         written = layers if before is None else before
         return mend(self.graph, self.model(tuning, written), layers, feeds, wishes, bounds, before)
 
@@ -114,11 +147,11 @@ class Workbench:
         """Judges by some of the samples to learn from: many small questions must not use up the others."""
         return QuantizationJudge.of(self.graph, some_of(self.learn, ASKED_SAMPLES))
 
-    def better(self, name: str, found: Signal, best: Signal | None) -> bool:
+    def better(self, name: str, found: Signal, best: Signal | None, anyway: bool = False) -> bool:
         """Whether a model is better than the best so far by more than chance, on samples that it did not see."""
         gain = None if best is None else found.gain_over(best)
-        kept = gain is None or gain[0] > 0
-        self.steps.append(QuantizationStep(name, found.db, gain, kept))
+        kept = anyway or gain is None or gain[0] > 0
+        self.steps.append(QuantizationStep(name, found.db, found.interval(), gain, kept))
         return kept
 
 

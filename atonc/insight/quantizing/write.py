@@ -19,6 +19,19 @@ def decoded(name: str) -> str:
     return f"{name}_dequantized"
 
 
+def codes_reach(model: Any, name: str) -> tuple[float, float]:
+    """Between which values the codes of a tensor can be, half a step beyond them included; in float without end."""
+    from onnx import numpy_helper
+
+    stored = {one.name: one for one in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type == "DequantizeLinear" and node.output[0] in (name, decoded(name)):
+            scale, zero = (numpy_helper.to_array(stored[key]) for key in node.input[1:])
+            low, high = np.iinfo(zero.dtype).min - 0.5 - zero, np.iinfo(zero.dtype).max + 0.5 - zero
+            return float(low * scale), float(high * scale)
+    return -np.inf, np.inf
+
+
 def raw(graph: FloatGraph, name: str) -> str:
     """What the producer writes: outputs of the graph keep their names behind the conversion."""
     return f"{name}_real" if name in graph.outputs else name

@@ -20,7 +20,7 @@ from atonc.compiler.frontends.coverage import coverage, quantiser
 from atonc.compiler.ir import Graph, text
 from atonc.compiler.lower.map_ops import CpuReason, Mapped
 from atonc.compiler.lower.semantics.error_model import ExpectedError, expected_errors
-from atonc.compiler.place.notes import placement_notes
+from atonc.compiler.place.pools import placement_notes
 from atonc.compiler.plan.policy import MOST_CODES
 from atonc.compiler.plan.task import tasks_of
 from atonc.compiler.plan.types import BufferKind, CpuPlan
@@ -230,9 +230,9 @@ def _kind_text(graph: Graph, name: str) -> str:
 
     tensor = graph.tensors[name]
     quant = f", scale {tensor.scale:g}, zero point {tensor.zero_point}" if tensor.quant is not None else ""
-    order, shape, kept = graph.turned.get(name, ()), tensor.shape, ""
-    if len(order) == len(shape) and any(one.input == name and one.kept for one in graph.states):
-        shape, kept = tuple(shape[order.index(axis)] for axis in range(len(order))), f", kept as {written(shape)}"
+    shape, kept = tensor.shape, ""
+    if name in graph.turned and any(one.input == name and one.kept for one in graph.states):
+        shape, kept = graph.declared_shape(name), f", kept as {written(shape)}"
     return f"{written(shape)} {tensor.dtype}{quant}{kept}"
 
 
@@ -417,6 +417,7 @@ def as_json(view: CompileView) -> dict[str, Any]:
         "errors": error_data(compiled),
         "verify": _verify_data(compiled.report),
         "notes": list(dict.fromkeys((*compiled.source.notes, *graph.notes, *memory_notes(view)))),
+        "tail": compiled.source.tail.as_dict() if compiled.source.tail else None,
         "files": list(view.files),
         "seconds": compiled.seconds,
     }

@@ -92,7 +92,7 @@ def more_figures(network: NetworkView) -> Iterator[KeyFigure]:
         yield KeyFigure("multiplications", f"{network.macs / 1e6:,.1f} M")
         yield KeyFigure("MAC/cycle", f"{network.macs / max(1, network.cycles):.1f}")
     if network.energy.known:
-        yield KeyFigure("energy", f"{network.energy}, estimated")
+        yield KeyFigure("energy", f"{network.energy}; estimated")
     yield KeyFigure("weights", size_text(network.memory.weights_bytes))
     uses = network.memory.ram_by_use
     if len(uses) > 1:

@@ -10,7 +10,7 @@ from atonc.insight.report.document import Chapter, Column, Mark, Marked, Summary
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count, elided, ms_text
 from atonc.machine.cost.band import PredictionBand
-from atonc.machine.cost.energy import SOURCE, EnergyEstimate, amount
+from atonc.machine.cost.energy import BOARD, SOURCE, EnergyEstimate, amount, of_inference
 from atonc.machine.cost.network import StepCost
 from atonc.machine.hw.four_bits import ASSUMED, PROBABILITY
 from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
@@ -24,17 +24,19 @@ def energy_lines(energy: EnergyEstimate) -> list[str]:
     """Nothing where it is not known what the steps do."""
     if not energy.known:
         return []
-    parts = ", ".join(f"{name} {amount(span.likely)}" for name, span in energy.parts.items())
+    parts = ", ".join(f"{name} {amount(span.likely, energy.uj.likely)}" for name, span in energy.parts.items())
     return [
-        head("energy ", f"{energy}, {energy.milliwatts:.0f} mW while it runs; not measured"),
-        f"  of it {parts}",
-        f"  on the core rail alone: {amount(energy.core_uj.likely)}",
+        head("energy ", f"{energy}; not measured"),
+        f"  core and memories, {energy.milliwatts:.0f} mW while it runs: {parts}",
+        f"  core rail alone: {of_inference(energy.core_uj)}",
+        f"  whole {BOARD}: {of_inference(energy.board_uj)}; {energy.board_mw:.0f} mW while it runs, "
+        f"{energy.idle_mw:.0f} mW idle with the CPU awake",
         Marked(Mark.DOUBT, f"  {SOURCE}"),
     ]
 
 
 def energy_row(energy: EnergyEstimate) -> SummaryRow | None:
-    return SummaryRow("energy", f"{energy}, estimated") if energy.known else None
+    return SummaryRow("energy", f"{energy}; estimated") if energy.known else None
 
 
 def epochs_text(total: int, npu: int) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from atonc.insight.explain.types import KINDS, AccuracyReport, LayerNoise
 from atonc.insight.quantizing.judge import POOR_DB
 from atonc.insight.quantizing.types import (
+    OutputAccuracy,
     PrecisionPoint,
     Quantised,
     QuantizationStep,
@@ -25,26 +26,34 @@ from atonc.machine.base.words import count, shell
 MOST_NAMES = 4  # of tensors in a line
 CHOSEN = " (chosen)"
 UNSURE = " (may be chance)"  # on these samples; so it is not chosen unless speed alone counts
+CLIPPED = "({0.clipped:,} of {0.values:,} values clipped)"
 GAIN = "{0[0]:+.2f} to {0[1]:+.2f}"
+
+NEW = doc.Column[Any]("95 % of new samples", lambda row: row.interval_db, "({0[0]:.2f} to {0[1]:.2f})", width=16)
 
 STEPS = (
     doc.Column[QuantizationStep]("dB", lambda step: step.snr_db, "{:.2f}", width=7),
+    NEW,
     doc.Column[QuantizationStep]("gain (95 % CI)", lambda step: step.gain_db, GAIN, width=16, left=True),
     doc.Column[QuantizationStep]("step", lambda step: f"{step.name}{'' if step.kept else ' (not kept)'}", left=True),
 )
 FRONT = (
     doc.Column[QuantizedCandidate]("signal to noise", lambda way: way.snr_db, "{:.2f} dB", width=10),
+    NEW,
     doc.Column[QuantizedCandidate]("predicted", lambda way: time_text(way), width=10),
     doc.Column[QuantizedCandidate](
         "way", lambda way: f"{way.name}{UNSURE * (not way.sound)}{CHOSEN * way.chosen}", left=True
     ),
 )
 OUTPUTS = (
-    doc.Column[tuple[str, float]]("signal to noise", lambda row: row[1], "{:.2f} dB", width=10),
-    doc.Column[tuple[str, float]]("output", lambda row: row[0], left=True),
+    doc.Column[OutputAccuracy]("signal to noise", lambda row: row.snr_db, "{:.2f} dB", width=10),
+    NEW,
+    doc.Column[OutputAccuracy]("output", lambda row: row.name, left=True),
+    doc.Column[OutputAccuracy]("clipped", lambda row: None if row.clipped is None else row, CLIPPED, left=True),
 )
 SIZES = (
     doc.Column[PrecisionPoint]("signal to noise", lambda point: point.snr_db, "{:.2f} dB", width=10),
+    NEW,
     doc.Column[PrecisionPoint]("bytes of flash", lambda point: point.flash_bytes, "{:,} bytes", width=18),
     doc.Column[PrecisionPoint]("weights", lambda point: f"{point_text(point)}{CHOSEN * point.chosen}", left=True),
 )
@@ -63,14 +72,14 @@ def document(result: Quantised, file: str, verbose: bool = False, page: str = ""
     """`file`: the int8 model; `page`: where the page is written."""
     sections = [doc.Chapter("", [_said(result, file)], doc.Only.TEXT), *_sections(result, verbose)]
     chosen = result.chosen
-    worst = min(result.outputs_db.values(), default=chosen.snr_db)
+    worst = min(result.outputs, key=lambda one: one.snr_db)
     predicted = "refused by the compiler" if chosen.milliseconds is None else f"{time_text(chosen)} predicted"
     return doc.Document(
-        f"{doc.short_name(result.source)} as int8: {worst:.1f} dB in the worst output, {predicted}",
+        f"{doc.short_name(result.source)} as int8: {worst.snr_db:.1f} dB in the worst output, {predicted}",
         sections,
         list(_summary(result, worst, file, page)),
         f"{result.source}: quantised",
-        f"{count(result.samples, 'sample')}; {result.held_samples} of them judged. Milliseconds are predicted.",
+        f"{result.split.capitalize()}. Milliseconds are predicted.",
         data=lambda: {**as_json(result), "file": file},
         tables=_tables(result),
         plot=_front_plot(result),
@@ -123,14 +132,13 @@ def _more_sections(more: QuantizePageParts) -> Iterator[doc.Chapter]:
 def _said(result: Quantised, file: str) -> str:
     kind = "int8, some weights of 4 bits," if any(tensor.bits == 4 for tensor in result.tensors) else "int8"
     kind = "int8, some activations of 16 bits," if any(point.wide for point in result.widths) else kind
-    used = f"{count(result.samples, 'sample')}, {result.held_samples} of them only to judge"
-    return doc.head("model ", f"{result.source}: {kind} in {file} ({used})")
+    return doc.head("model ", f"{result.source}: {kind} in {file} ({result.split})")
 
 
 def _sections(result: Quantised, verbose: bool) -> Iterator[doc.Chapter]:
     steps = [step for step in result.steps if verbose or step.kept]
-    inside = "signal to noise against float, mean of the outputs and of what a last sigmoid or softmax reads"
-    title = f"{inside}, in dB (how much each step gains, 95 % CI)"
+    inside = "signal to noise against float, mean of samples, outputs and what a last sigmoid or softmax reads"
+    title = f"{inside}, in dB (95 % of the figures of as many new samples; how much each step gains, 95 % CI)"
     yield doc.Chapter(title, [doc.Table(STEPS, steps, "Steps")])
     plot, front = _front_plot(result), doc.Table(FRONT, result.front, "Ways to quantise", numbered=True)
     yield doc.Chapter("accuracy against predicted time", [plot, front] if plot else [front])
@@ -163,7 +171,7 @@ def _sections(result: Quantised, verbose: bool) -> Iterator[doc.Chapter]:
         yield doc.Chapter(
             title, [doc.Table(columns, points, "Steps of widening, each measured in the chip's arithmetic")]
         )
-    blocks: list[doc.Block] = [doc.Table(OUTPUTS, list(result.outputs_db.items()), "Outputs")]
+    blocks: list[doc.Block] = [doc.Table(OUTPUTS, result.outputs, "Outputs")]
     if result.float_nodes:
         shown = result.float_nodes if verbose else result.float_nodes[:MOST_NAMES]
         more = " ..." if len(result.float_nodes) > len(shown) else ""
@@ -211,9 +219,10 @@ def time_text(candidate: QuantizedCandidate) -> str:
     return f"{candidate.milliseconds:.3f} ms{span}"
 
 
-def _summary(result: Quantised, worst: float, file: str, page: str) -> Iterator[doc.SummaryRow]:
-    refused, poor = result.chosen.refusal, worst < POOR_DB
-    accuracy = f"{worst:.1f} dB signal to noise against float, in the worst output"
+def _summary(result: Quantised, worst: OutputAccuracy, file: str, page: str) -> Iterator[doc.SummaryRow]:
+    refused, poor = result.chosen.refusal, worst.snr_db < POOR_DB
+    span = "{:.1f} to {:.1f}".format(*worst.interval_db)
+    accuracy = f"{worst.snr_db:.1f} dB signal to noise against float, in the worst output ({span} on new samples, 95 %)"
     yield doc.SummaryRow("accuracy", accuracy, doc.Mark.ALARM if poor else None)
     if point := next((point for point in result.sizes if point.chosen), None):
         whole = max(point.flash_bytes for point in result.sizes)
@@ -238,11 +247,14 @@ def as_json(result: Quantised) -> dict[str, Any]:
         "model": result.source,
         "samples": result.samples,
         "held_samples": result.held_samples,
+        "split": result.split,
         "outputs": {name: round(snr, 3) for name, snr in result.outputs_db.items()},
+        "accuracy": [output.as_dict() for output in result.outputs],
         "steps": [step.as_dict() for step in result.steps],
         "front": [candidate.as_dict() for candidate in result.front],
         "float_nodes": list(result.float_nodes),
         "notes": list(result.notes),
+        "tail": result.tail.as_dict() if result.tail else None,
         "states": list(result.states),
         "sizes": [point.as_dict() for point in result.sizes],
         "tensors": [tensor.as_dict() for tensor in result.tensors],
@@ -252,6 +264,7 @@ def as_json(result: Quantised) -> dict[str, Any]:
 
 def _tables(result: Quantised) -> dict[str, list[dict[str, Any]]]:
     found = as_json(result)
-    outputs = [{"name": name, "snr_db": snr} for name, snr in found["outputs"].items()]
     names = (["sizes", "tensors"] if result.sizes else []) + (["widths"] if result.widths else [])
-    return {"front": found["front"], "steps": found["steps"], "outputs": outputs} | {n: found[n] for n in names}
+    return {"front": found["front"], "steps": found["steps"], "outputs": found["accuracy"]} | {
+        n: found[n] for n in names
+    }

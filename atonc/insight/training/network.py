@@ -12,14 +12,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from atonc.compiler.compile.pipeline import Compiled
 from atonc.compiler.ir import Array
+from atonc.compiler.request.options import Options
 from atonc.insight.quantizing.graph import copied
+from atonc.insight.quantizing.price import chip_outputs, compiled_model
 from atonc.insight.quantizing.scales import symmetric
 from atonc.insight.quantizing.weights import EIGHT, FOUR, MOST_BIAS, CodeRange
 from atonc.insight.quantizing.write import four_bit_tensor
 from atonc.insight.training.coded_graph import CodedActivation, CodedGraph, CodedWeights
 from atonc.insight.training.operators import OPERATORS, UntrainableForm, refusal
-from atonc.insight.training.types import BY_RANGE, LEARNED, PLAIN, TO_EVEN, PrepareOptions
+from atonc.insight.training.types import BY_RANGE, CHIP, LEARNED, PLAIN, TO_EVEN, PrepareOptions
 
 LOW, HIGH = -128, 127
 
@@ -91,12 +94,17 @@ class TrainingNetwork(nn.Module):
             self.register_buffer(f"zero_{group}", torch.tensor(float(zero)))
             self.register_buffer(f"low_{group}", torch.tensor(scale_value * (LOW - zero)))
             self.register_buffer(f"high_{group}", torch.tensor(scale_value * (HIGH - zero)))
+        self._program: tuple[bytes, Compiled] | None = None  # the file, and what was compiled of it
         plain = {name: value for name, value in constants.items() if value.dtype == np.float32}
         self._plain = {name: torch.tensor(value) for name, value in plain.items()}
         self._encoded = {one.source: one for one in self.graph.activations.values()}
         self._readers: dict[str, list[str]] = {name: [] for name in self.graph.activations}
         for target, source in self.graph.decoded.items():
             self._readers[source].append(target)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy compiles its own program."""
+        return {**self.__dict__, "_program": None}
 
     def _key(self, name: str) -> str:
         """Dots are not allowed in names of parameters."""
@@ -157,15 +165,34 @@ class TrainingNetwork(nn.Module):
     # ------------------------------------------------------------------------------------------------------- computing
 
     def forward(self, *inputs: Tensor) -> Tensor | tuple[Tensor, ...]:
-        """Outputs of a batch in the order of the module's; one tensor where there is one."""
+        """Outputs of a batch in the order of the module's; one tensor where there is one. While it trains, what lies
+        between codes is real numbers; else the answers are those of the compiled program, with the same gradients."""
         batched = [self._as_batch(name, value) for name, value in zip(self.graph.inputs, inputs, strict=True)]
-        constants, forms = self._constants(), {one.group: self.form(one.group) for one in self._activations()}
-        found, ranges = torch.vmap(lambda *values: self._run(values, constants, forms))(*batched)
-        if self.training and self.options.scales == BY_RANGE:
-            self._follow(ranges)
+        compiled = not self.training and self.options.rounding == CHIP
+        found: Sequence[Tensor] = ()
+        if not compiled or torch.is_grad_enabled():
+            constants, forms = self._constants(), {one.group: self.form(one.group) for one in self._activations()}
+            found, ranges = torch.vmap(lambda *values: self._run(values, constants, forms))(*batched)
+            if self.training and self.options.scales == BY_RANGE:
+                self._follow(ranges)
+        if compiled:
+            answers = self._as_compiled(batched)
+            found = [y - y.detach() + exact for y, exact in zip(found, answers, strict=True)] if found else answers
         flat = tuple(value[:, 0] if self._single and value.ndim > 1 and value.shape[1] == 1 else value
                      for value in found)  # fmt: skip
         return flat[0] if len(flat) == 1 else flat
+
+    def _as_compiled(self, batched: Sequence[Tensor]) -> list[Tensor]:
+        """Outputs as the chip gives them: whatever the compiler makes of layers (sums that are cut to 16 bits, tables,
+        layers in pieces) is in the program, so there is no second description of it that could differ. Compiled anew
+        where weights or scales have changed."""
+        data = written(self).SerializeToString(deterministic=True)
+        if self._program is None or self._program[0] != data:
+            self._program = data, compiled_model(data, Options().board)
+        arrays = {name: value.detach().numpy() for name, value in zip(self.graph.inputs, batched, strict=True)}
+        feeds = [{name: values[k] for name, values in arrays.items()} for k in range(len(batched[0]))]
+        outputs = zip(*chip_outputs(self._program[1], feeds), strict=True)
+        return [torch.tensor(np.stack(values), dtype=torch.float32) for values in outputs]
 
     @property
     def _single(self) -> bool:

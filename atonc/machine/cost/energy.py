@@ -1,9 +1,11 @@
 """What an inference takes from the supply, estimated from what its steps do: time, products, bytes of every memory.
 
     energy = time x (chip asleep + NPU's clocks) + time awake x processor + products x pJ + bytes x pJ
+    board  = (energy of the core + of the memories) / regulators + time x what else the board draws
 
-Every constant stands in `power.toml` with its source and its range; nothing is fitted to a network.
-`benchmarks/energy.py` holds the estimates against what others measured.
+Every constant stands in `power.toml` with its source and its range; nothing is fitted to a network. What is uncertain
+for one reason (a constant, the time, the voltage) counts once, and reasons that do not depend on each other as the root
+of the sum of squares. `benchmarks/energy.py` holds the estimates against what others measured.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from functools import cache
 from importlib import resources
+from math import hypot
 from typing import Any, NamedTuple
 
 from atonc.machine.base.frozen import brief, dataclass
@@ -23,12 +26,16 @@ from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.target import Target
 
 SOURCE = (
-    "estimated from counted cycles, products and bytes with constants of one published board trace (core rail) and, "
-    "for external memories, of ST's pool files; the CPU sleeps while the NPU works"
+    "estimated from counted cycles, products and bytes; constants of a published trace of the core rail and of whole "
+    "boards (STM32N6570-DK) measured at three clock pairs; the CPU sleeps while the NPU works"
 )
+BOARD = "STM32N6570-DK"  # whose rest is known
+COVERS = "core and memories"  # what `uj` is of
 UNKNOWN = "not estimated: the files do not tell what the steps do"
 FLASH_DEVICE, HYPERRAM_DEVICE = "flash", "external RAM"
 _DEVICES = (FLASH_DEVICE, HYPERRAM_DEVICE)  # on supplies of their own
+_SUPPLY = ("efficiency", "rest_of_board", "unexplained")
+_TIMED = ("chip asleep", "clocks of the NPU", "CPU awake")  # drawn as long as it takes
 
 
 class Between(NamedTuple):
@@ -41,9 +48,11 @@ class Between(NamedTuple):
     def __add__(self, other: Any) -> Between:
         return Between(*(a + b for a, b in zip(self, other, strict=True)))
 
-    def times(self, low: float, likely: float | None = None, high: float | None = None) -> Between:
-        likely = low if likely is None else likely
-        return Between(self.low * low, self.likely * likely, self.high * (likely if high is None else high))
+    def times(self, factor: float) -> Between:
+        return Between(*(value * factor for value in self))
+
+
+NOTHING, EXACT = Between(0.0, 0.0, 0.0), Between(1.0, 1.0, 1.0)  # a sum without terms; a factor that is known
 
 
 @dataclass(frozen=True)
@@ -70,8 +79,12 @@ def together(activities: Iterable[Activity]) -> Activity:
 class EnergyEstimate:
     """Microjoules of an inference by what draws them; without any it is not known what the steps do."""
 
-    parts: Mapping[str, Between]
+    parts: Mapping[str, Between]  # each with the range of its own constant
     milliseconds: float
+    rest_mw: Between  # of the board, without core and external memories
+    idle_mw: float  # of the whole board: CPU awake, NPU without work
+    time: Between = EXACT  # how many times as long it may take
+    volts: Between = EXACT  # their square, over the likely one
     __repr__ = brief
 
     @property
@@ -81,44 +94,74 @@ class EnergyEstimate:
     @property
     def uj(self) -> Between:
         """All of it: the chip's core and the memories outside it, behind the regulators."""
-        return _sum(self.parts.values())
+        return self._whole()
 
     @property
     def core_uj(self) -> Between:
         """What a meter in the core rail would see."""
-        return _sum(span for name, span in self.parts.items() if name not in _DEVICES)
+        return self._whole(frozenset(self.parts).difference(_DEVICES))
+
+    @property
+    def board_uj(self) -> Between:
+        """What a meter at the input of an STM32N6570-DK would see."""
+        return self._whole(rest=self.rest_mw.times(self.milliseconds), lost=power_table().efficiency.likely)
+
+    def _whole(self, names: Iterable[str] | None = None, rest: Between = NOTHING, lost: float = 1.0) -> Between:
+        """The likely sum, and how far it may be off: reasons that do not depend on each other."""
+        parts = {name: self.parts[name].times(1 / lost) for name in (self.parts if names is None else names)}
+        timed = sum(span.likely for name, span in parts.items() if name in _TIMED) + rest.likely
+        core = sum(span.likely for name, span in parts.items() if name not in _DEVICES)
+        chip = sum(span.likely for span in parts.values())
+        common = (self.time.times(timed), self.volts.times(core), power_table().unexplained.times(chip))
+        spans = (*parts.values(), rest, *common)
+        below, above = (hypot(*(span.likely - span[end] for span in spans)) for end in (0, 2))
+        likely = chip + rest.likely
+        return Between(max(0.0, likely - below), likely, likely + above)
 
     @property
     def milliwatts(self) -> float:
         """While the inference runs, likely."""
-        return self.uj.likely / self.milliseconds if self.milliseconds else 0.0
+        return self._power(self.uj)
+
+    @property
+    def board_mw(self) -> float:
+        return self._power(self.board_uj)
+
+    def _power(self, span: Between) -> float:
+        return span.likely / self.milliseconds if self.milliseconds else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        whole, core = self.uj, self.core_uj
+        whole = {f"{name}_uj": value for name, value in self.uj._asdict().items()}
+        for of, (low, likely, high) in {"core": self.core_uj, "board": self.board_uj}.items():
+            whole |= {f"{of}_uj": likely, f"{of}_low_uj": low, f"{of}_high_uj": high}
+        whole |= {"milliwatts": self.milliwatts, "board_milliwatts": self.board_mw}
         return {
-            "low_uj": round(whole.low, 3),
-            "likely_uj": round(whole.likely, 3),
-            "high_uj": round(whole.high, 3),
-            "core_uj": round(core.likely, 3),
-            "milliwatts": round(self.milliwatts, 3),
+            **{name: round(value, 3) for name, value in whole.items()},
+            "board_idle_milliwatts": round(self.idle_mw, 3),
+            "covers": COVERS,
+            "board": BOARD,
             "parts": {name: [round(value, 3) for value in span] for name, span in self.parts.items()},
             "source": SOURCE if self.known else UNKNOWN,
         }
 
     def __str__(self) -> str:
-        return f"{amount(self.uj.likely)}/inference ({amount(self.uj.low)} to {amount(self.uj.high)})"
+        return f"{of_inference(self.uj)} of {COVERS}; whole {BOARD} {amount(self.board_uj.likely)}"
 
 
-def amount(microjoules: float) -> str:
-    """`24.9 uJ`, or `8.07 mJ` from a millijoule on."""
-    return f"{microjoules / 1000:,.2f} mJ" if microjoules >= 1000 else f"{microjoules:,.1f} uJ"
+def amount(microjoules: float, beside: float = 0.0) -> str:
+    """`24.9 uJ`, or `8.07 mJ` from a millijoule on; `beside`: the figure that the unit of the line is for."""
+    return " ".join(_in_units(microjoules, max(microjoules, beside)))
 
 
-def _sum(spans: Iterable[Between]) -> Between:
-    total = Between(0.0, 0.0, 0.0)
-    for span in spans:
-        total += span
-    return total
+def _in_units(microjoules: float, largest: float) -> tuple[str, str]:
+    """The number and its unit: that which the largest of a line has."""
+    return (f"{microjoules / 1000:,.2f}", "mJ") if largest >= 1000 else (f"{microjoules:,.1f}", "uJ")
+
+
+def of_inference(span: Between) -> str:
+    """`24.9 uJ/inference (21.6 to 30.3)`."""
+    (low, _), (likely, unit), (high, _) = (_in_units(value, span.likely) for value in span)
+    return f"{likely} {unit}/inference ({low} to {high})"
 
 
 @dataclass(frozen=True)
@@ -129,13 +172,21 @@ class PowerTable:
     milliwatts: Mapping[str, Between]
     picojoules: Mapping[str, Between]
     efficiency: Between  # of the regulators between a battery and the core
+    rest_mw: Between  # of the board, at its input
+    unexplained: Between  # how many times as much boards took, beyond the ranges of the constants
 
     def volts_squared(self, npu_mhz: float, cpu_mhz: float) -> Between:
         """Relative to the reference: both clocks at or below the nominal ones allow the lower voltage."""
         known = self.reference
         if npu_mhz > known["nominal_npu_mhz"] or cpu_mhz > known["nominal_cpu_mhz"]:
-            return Between(1.0, 1.0, 1.0)
+            return EXACT
         return Between(*((volts / known["volts"]) ** 2 for volts in known["nominal_volts"]))
+
+    def idle_mw(self, npu_mhz: float, cpu_mhz: float) -> float:
+        """Of the whole board between two inferences: CPU awake, NPU without work."""
+        awake = self.milliwatts["cpu_awake"].likely * cpu_mhz / self.reference["cpu_mhz"]
+        core = (self.milliwatts["asleep"].likely + awake) * self.volts_squared(npu_mhz, cpu_mhz).likely
+        return self.rest_mw.likely + core / self.efficiency.likely
 
 
 @cache
@@ -143,34 +194,36 @@ def power_table() -> PowerTable:
     data = tomllib.loads(resources.files("atonc.machine.cost").joinpath("power.toml").read_text("utf-8"))
     tables = ({name: Between(*values) for name, values in data[of].items()} for of in ("milliwatts", "picojoules"))
     milliwatts, picojoules = tables
-    return PowerTable(data["reference"], milliwatts, picojoules, Between(*data["supply"]["efficiency"]))
+    supply = {name: Between(*values) for name, values in data["supply"].items()}
+    return PowerTable(data["reference"], milliwatts, picojoules, *(supply[name] for name in _SUPPLY))
 
 
 def energy_of(activity: Activity, npu_mhz: float, cpu_mhz: float, band: PredictionBand | None = None) -> EnergyEstimate:
     """`band`: how far the time may be off, which the energy then is too."""
     table = power_table()
     mw, pj, volts = table.milliwatts, table.picojoules, table.volts_squared(npu_mhz, cpu_mhz)
-    early, late = (1 + band.low, 1 + band.high) if band else (1.0, 1.0)
     npu, cpu = npu_mhz / table.reference["npu_mhz"], cpu_mhz / table.reference["cpu_mhz"]
-
-    def drawn(power: Between, clock: float, ms: float) -> Between:  # milliwatts x milliseconds
-        return power.times(*volts).times(early * clock * ms, clock * ms, late * clock * ms)
-
-    def moved(each: Between, count: float) -> Between:
-        return each.times(*volts).times(count / 1e6)
-
-    parts = {
-        "chip asleep": drawn(mw["asleep"], 1.0, activity.milliseconds),
-        "clocks of the NPU": drawn(mw["npu_clocked"], npu, activity.milliseconds),
-        "CPU awake": drawn(mw["cpu_awake"], cpu, activity.awake_ms),
-        "products": moved(pj["product"], activity.products),
-        "RAM": moved(pj["ram_byte"], activity.ram_bytes),
-        "way to the flash": moved(pj["flash_byte"], activity.flash_bytes),
-        "way to external RAM": moved(pj["hyperram_byte"], activity.hyperram_bytes),
+    on_core = {
+        "chip asleep": mw["asleep"].times(activity.milliseconds),
+        "clocks of the NPU": mw["npu_clocked"].times(npu * activity.milliseconds),
+        "CPU awake": mw["cpu_awake"].times(cpu * activity.awake_ms),
+        "products": pj["product"].times(activity.products / 1e6),
+        "RAM": pj["ram_byte"].times(activity.ram_bytes / 1e6),
+        "way to the flash": pj["flash_byte"].times(activity.flash_bytes / 1e6),
+        "way to external RAM": pj["hyperram_byte"].times(activity.hyperram_bytes / 1e6),
+    }
+    parts = {name: span.times(volts.likely) for name, span in on_core.items()} | {
         FLASH_DEVICE: pj["flash_device_byte"].times(activity.flash_bytes / 1e6),
         HYPERRAM_DEVICE: pj["hyperram_device_byte"].times(activity.hyperram_bytes / 1e6),
     }
-    return EnergyEstimate({name: span for name, span in parts.items() if span.likely}, activity.milliseconds)
+    return EnergyEstimate(
+        {name: span for name, span in parts.items() if span.likely},
+        activity.milliseconds,
+        table.rest_mw,
+        table.idle_mw(npu_mhz, cpu_mhz),
+        time=Between(1 + band.low, 1.0, 1 + band.high) if band else EXACT,
+        volts=volts.times(1 / volts.likely),
+    )
 
 
 def likely_uj(activity: Activity, npu_mhz: float, cpu_mhz: float) -> float:

@@ -201,8 +201,9 @@ def network_cost(
     machine = machine or build_machine(net.network)
     pools = pool_timings(net.network)
     names = _origins(net.network)
-    counts_runs = st_estimate.counts_runs(net.network.atonn_version)
-    costs = [_listed(step, _step_cost(step, pools, machine, names, counts_runs), info) for step in steps]
+    version = net.network.atonn_version
+    release = st_estimate.counts_runs(version), st_estimate.fast_library(version)
+    costs = [_listed(step, _step_cost(step, pools, machine, names, release), info) for step in steps]
     unknown = {c.name for s in steps for c in s.calls if not cpu.call_cost(c.name, list(c.args)).known}
     return NetworkCost(tuple(costs), machine.clocks.npu_mhz, machine.clocks.cpu_mhz, tuple(sorted(unknown)))
 
@@ -219,15 +220,20 @@ def pool_timings(network: CompiledNetwork) -> tuple[PoolTiming, ...]:
 
 
 def _step_cost(
-    step: NetworkStep, pools: tuple[PoolTiming, ...], machine: Machine, names: Mapping[int, str], counts_runs: bool
+    step: NetworkStep,
+    pools: tuple[PoolTiming, ...],
+    machine: Machine,
+    names: Mapping[int, str],
+    release: tuple[bool, bool],
 ) -> StepCost:
-    origin = names.get(step.number, "")
+    """`release`: of the tool, whether its estimate counts runs and whether its library is that of 4.0."""
+    origin, (counts_runs, fast) = names.get(step.number, ""), release
     if step.calls:
         from atonc.machine.emu import cpu
 
         parts = [cpu.call_cost(call.name, list(call.args), machine) for call in step.calls]
         origin = "; ".join(cpu.describe_call(call.name, list(call.args)) for call in step.calls)
-        return cpu_cost(parts, machine, origin)
+        return cpu_cost([part.with_4() if fast else part for part in parts], machine, origin)
     if step.epoch is None:
         return nothing(origin)
     target = Target(machine, hardware.CONTROLLER if step.blob else hardware.CPU)

@@ -112,6 +112,11 @@ def joined(runs: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
     return found
 
 
+def as_declared(value: Array, turned: Sequence[int] | None) -> Array:
+    """A copy of a state in the order of the model's axes. `turned`: those of its memory's, where they are others."""
+    return value.transpose(np.argsort(turned)).copy() if turned else value.copy()
+
+
 class Session:
     """A sequence: frame by frame through a network that keeps its states until `reset()`.
 

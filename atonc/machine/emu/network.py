@@ -13,7 +13,7 @@ from atonc.machine.base.build_folder import read_whole
 from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import brief, dataclass
 from atonc.machine.emu import cpu, tensors
-from atonc.machine.emu.batches import Outputs, Session, by_name
+from atonc.machine.emu.batches import Outputs, Session, as_declared, by_name
 from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.emu.files.initialisers import InitialBytes, load_initialisers
 from atonc.machine.emu.files.network_c import read_network
@@ -86,7 +86,7 @@ class EmulatedNetwork:
             return {info.name: self.read_output(index) for index, info in enumerate(self.outputs)}
 
         def states() -> Outputs:
-            return {one.name: one.read(self.memory) for one in shown}
+            return {one.name: as_declared(one.read(self.memory), one.turned) for one in shown}
 
         return Session({info.name: tensors.io_shape(info) for info in self.inputs}, run, self.reset, states)
 

@@ -32,6 +32,7 @@ class StateView:
     shape: tuple[int, ...] = ()
     scale: float | None = None
     zero_point: int = 0
+    turned: tuple[int, ...] = ()  # which axes of the model's tensor these are, where their order is another
 
     def read(self, memory: AddressSpace) -> NDArray[Any]:
         return self.values(memory.read(self.memory.address, len(self.memory.first)))
@@ -81,7 +82,10 @@ def _view(row: dict[str, Any], memory: KeptState) -> StateView:
     name, dtype, shape, zero = row["name"], row["dtype"], row["shape"], row.get("zero_point", 0)
     whole = isinstance(name, str) and len(name) <= _MOST_NAME and dtype in _TYPES and type(zero) is int
     sizes = isinstance(shape, list) and len(shape) <= 8 and all(type(size) is int and size > 0 for size in shape)
+    turned = tuple(row.get("turned", ()))
+    sizes = sizes and (not turned or sorted(turned) == list(range(len(shape))))
     if not whole or not sizes or prod(shape) * _stored(dtype).itemsize != len(memory.first):
         raise ValueError("no state of this build")
     scale = row.get("scale")
-    return StateView(plain(name), memory, dtype, tuple(shape), None if scale is None else float(scale), zero)
+    scale = None if scale is None else float(scale)
+    return StateView(plain(name), memory, dtype, tuple(shape), scale, zero, turned)

@@ -3,8 +3,10 @@
 Releases from 3.0 on store such weights in half a byte and read them while they stream (30 pairs of models of ST's zoo),
 but no program that does so is published. The likeliest form is an engine with SIZE0 = 4, LSBMODE and SIGNEXT: drivers
 take it, and half of all published kernel streams have these two flags. Two alternatives are left aligned values and a
-codebook in the decompression unit. Nothing is emulated like this, and nothing made of it, unless the user asks for it
-or a board has answered.
+codebook in the decompression unit. Six networks that a board ran with 8 and 4 bits at three clock pairs say that half
+the bytes come from flash, that whoever reads them gives one value a cycle and that inputs stay three to a word (0.95
+likely; benchmarks/results/w4_explained.md), but not which of the three forms it is. Nothing is emulated like this, and
+nothing made of it, unless the user asks for it or a board has answered.
 """
 
 from __future__ import annotations

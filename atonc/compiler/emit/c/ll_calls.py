@@ -455,10 +455,6 @@ def wait_mask(step: ProgramStep) -> int:
     return _mask(_epoch(step).writers())
 
 
-def read_mask(step: ProgramStep) -> int:
-    return _mask(_epoch(step).readers())
-
-
 def start_calls(epoch: Epoch, bases: Bases) -> list[EpochCall]:
     units, readers, writers = _in_order(epoch)
     configure = [_configure(name, epoch.units[name], bases) for name in (*units, *readers, *writers)]

@@ -11,9 +11,12 @@ import numpy as np
 from atonc.compiler.ir import Array, Op, Tensor
 from atonc.compiler.lower.context import Context, item_bytes
 from atonc.compiler.lower.move.copies import (
+    CopyWalk,
     Move,
+    NestedMove,
     Pads,
     Units,
+    WalkJudge,
     borders,
     constant_move,
     copy,
@@ -28,10 +31,12 @@ from atonc.compiler.lower.units.views import StridedView
 from atonc.compiler.lower.units.wiring import Wiring, pack, placed_recipe
 from atonc.compiler.ops.movement import border
 from atonc.compiler.ops.values import to_codes
+from atonc.compiler.plan.aliases import root
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.enumerate import attempt
 from atonc.compiler.select.form import RefusedForm
 from atonc.compiler.select.rules import CPU_GATHER, LAYOUT, MOVE_CONSTANT, MOVE_TYPES, NO_EVIDENCE, PAD_TYPE
+from atonc.machine.hw.safety.evidence.epochs import ONE_CHAIN, of_copy, reader_and_writer, relation
 
 
 def view_of(context: Context, name: str, shape: tuple[int, ...] | None = None) -> StridedView:
@@ -83,13 +88,17 @@ def _pieces(op: Op, whole: StridedView, rank: int, tensors: Iterable[Tensor]) ->
 @placed_recipe("concat", "pack")
 def lower_concat(op: Op, context: Context) -> list[TaskGroup]:
     target, sources = context.tensor(op.outputs[0]), [context.tensor(name) for name in op.inputs]
+    for move in context.graph.consumers.get(op.outputs[0], ()):
+        if move.attrs.get("in_place") and _may_move_down(move, context):
+            context.alias(op.outputs[0], op.inputs[0])
+    kept = root(op.inputs[0], context.aliases) == root(op.outputs[0], context.aliases)
     moves: list[Move] = []
     fixed: list[Wiring] = []
     pieces = _pieces(op, view_of(context, op.outputs[0]), len(target.shape), sources)
     for source, part in zip(sources, pieces, strict=True):
         if source.is_constant:
             fixed += constant_move(context, _constant_codes(source, target), part, f"{op.name} constant")
-        else:
+        elif not kept or source.name != op.inputs[0]:
             moves.append(Move(view_of(context, source.name), part, change_between(op, source, target)))
     if not fixed:
         return copy(context, moves, op.origin, f"{op.kind} {op.name}")
@@ -102,6 +111,22 @@ def _constant_codes(source: Tensor, target: Tensor) -> Array:
     if source.quant is None or source.quant.same_as(target.quant):
         return source.data.astype(np.int8)
     return to_codes((source.data.astype(np.float64) - source.zero_point) * source.scale / target.scale, target)
+
+
+def _may_move_down(move: Op, context: Context) -> bool:
+    """Whether a window may be kept whole: one copy moves its rows down to where the next state is."""
+    (*rest, found), trust, port = _down(move, context), context.facts.target.trust, "to STRENG:0"
+    how = of_copy(found.reader, found.writer, relation(found.reader, found.writer), port)
+    allowed = trust.allows(trust.grade(reader_and_writer(how, ONE_CHAIN, port)))
+    return allowed and not rest and found.in_a_row and move.name not in context.facts.on_cpu
+
+
+def _down(move: Op, context: Context) -> list[CopyWalk]:
+    """From where its rows begin; they end with the window."""
+    window, state = context.tensor(move.inputs[0]), context.tensor(move.outputs[0])
+    rows = [(state.elements, 1, 1)]
+    copied = NestedMove(window.name, state.name, window.elements - state.elements, 0, rows, ())
+    return copied.walks(WalkJudge(context.facts.target))
 
 
 @placed_recipe("split", "unpack")
@@ -117,6 +142,10 @@ def lower_split(op: Op, context: Context) -> list[TaskGroup]:
 
 @placed_recipe("slice")
 def lower_slice(op: Op, context: Context) -> list[TaskGroup]:
+    if op.attrs.get("in_place") and op.outputs[0] not in context.aliases and _may_move_down(op, context):
+        context.alias(op.outputs[0], op.inputs[0])
+    if root(op.inputs[0], context.aliases) == root(op.outputs[0], context.aliases):  # a window that is kept whole
+        return pack([one.wiring() for one in _down(op, context)], op.origin, f"{op.kind} {op.name}")
     part = view_of(context, op.inputs[0])
     shape = context.tensor(op.inputs[0]).shape
     for axis, bounds in enumerate(zip(op.attrs["starts"], op.attrs["stops"], op.attrs["steps"], strict=True)):

@@ -19,6 +19,7 @@ from atonc.compiler.ir import Graph, Op, Tensor, layer_name
 from atonc.compiler.lower.context import Context, whole_range
 from atonc.compiler.lower.move.copies import requantising_line
 from atonc.compiler.lower.semantics.arithmetic import CODES, line
+from atonc.compiler.ops.curves import curve_of
 from atonc.compiler.ops.registry import evaluate, is_move
 from atonc.compiler.ops.values import to_codes
 from atonc.compiler.select.form import Semantics
@@ -98,7 +99,8 @@ def declared_errors(graph: Graph, mapped: Mapped) -> Iterator[tuple[Op, Declared
     on_cpu = mapped.on_cpu
     for op in graph.ops:
         if op.name in on_cpu:
-            yield op, Declared(0.0, inf, on_cpu=True)
+            curve = curve_of(op, graph)
+            yield op, Declared(float(curve.error) if curve else 0.0, inf, on_cpu=True)
             continue
         meaning = mapped.context.semantics.get(op.name)
         yield op, Declared(local_error(op, mapped.context, meaning), meaning.room if meaning else inf, on_cpu=False)

@@ -254,6 +254,31 @@ def lower_product(op: Op, context: Context) -> list[TaskGroup]:
     return [*groups, through([product], target, out.elements, moves, named)] if moves else groups
 
 
+@recipe("hard_swish", wide=True)
+def lower_hard_swish(op: Op, context: Context) -> list[TaskGroup]:
+    """x * gate / 65536 + x / 2, where saturation makes the gate, from -32768 to 32767. Its lowest two bits are left
+    out, so that the product fits 16 bits."""
+    x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
+    require_centred(x, y)
+    slope, gain = x.scale * (1 << 16) / 6, x.scale / y.scale
+    gate, quarter, last, half = (Scaling.of(slope), Scaling(np.array([1 << MOST]), MOST + 2),
+                                 Scaling.of(gain), Scaling.of(gain / 2))  # fmt: skip
+    total = WideSum.clipped(op.attrs.get("clip"))
+    product = WideProduct(0, MOST, last, WideSum(1, 0))
+
+    def codes(given: Sequence[Any]) -> list[Ints]:
+        x = ints(given[0])
+        return [total(last(limited(shifted(x * quarter(gate(x)), MOST), 16)), half(x))]
+
+    error = gain * (gate.error(slope) + 2) / 2 + 0.5 * gain + last.error(gain) + half.error(gain / 2)
+    context.explain(op, codes, error)
+    origin, source = origin_of(op), context.buffer(x.name)
+    factor, first = scaled_first(context, source, x.elements, [gate, quarter], origin)
+    part, named = context.scratch(2 * x.elements, "gated"), (origin, f"{op.kind} {op.name}")
+    gated = through((source, factor), part, x.elements, [product.unit, last], named)
+    return [first, gated, through((part, source), context.buffer(y.name), x.elements, total.units(), named, [half])]
+
+
 @recipe("leaky_relu", wide=True)
 def lower_leaky_relu(op: Op, context: Context) -> list[TaskGroup]:
     return _leaky(op, context, np.array([float(op.attrs.get("alpha", 0.01))]))

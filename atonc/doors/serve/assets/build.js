@@ -4,7 +4,7 @@ import { ask, send, tried } from "./client.js";
 import { $, bytes, count, h, plural, put } from "./dom.js";
 import { cancel } from "./list.js";
 import { startAgain } from "./new.js";
-import { about, badge, chips, failure, progress, quantised, verdict } from "./parts.js";
+import { about, badge, chips, failure, progress, quantised, span, verdict } from "./parts.js";
 import { job as known, jobs, keep } from "./state.js";
 
 export async function show(id) {
@@ -60,8 +60,8 @@ const showTiles = (rows) => h("div.tiles", {}, rows.map(([value, name]) => h("di
 
 function quantisedCards(job) {
   const found = job.summary;
-  const outputs = Object.entries(found.outputs).map(([name, snr]) => `${name}: ${snr.toFixed(1)} dB`);
-  const judged = `${plural(found.held_samples, "sample")} of ${count(found.samples)} taught nothing and judged it: ${found.chosen.name}.`;
+  const outputs = found.accuracy.map((one) => `${one.name}: ${one.snr_db.toFixed(1)} dB (${span(one)} on new samples, 95 %), ${one.clipped ?? 0} of ${count(one.values)} values clipped`);
+  const judged = `${found.chosen.name}; ${found.split}.`;
   const card = h("section.card", {}, h("h2", {}, "How good it is"), h("ul", { tabindex: 0 }, [judged, ...outputs, ...found.notes].map((text) => h("li", {}, text))));
   return h("div.columns", {}, card, filesCard(job), commandCard(job));
 }

@@ -30,11 +30,13 @@ export function about(job) {
   return [h("span", {}, `#${job.number}`), time, spent && h("span", {}, spent), job.samples ? h("span.chip", {}, "samples") : null];
 }
 
+export const span = (one) => one.interval_db.map((db) => db.toFixed(1)).join(" to ");
+
 // what a job that quantised found out
 export function quantised(found) {
   const { snr_db: snr, milliseconds } = found.chosen;
   return [
-    [`${snr.toFixed(1)} dB`, "signal to noise"],
+    [`${snr.toFixed(1)} dB`, `signal to noise (${span(found.chosen)})`],
     [milliseconds === null ? "–" : ms(milliseconds), "latency, predicted"],
     [count(found.samples), "samples"],
   ];

@@ -29,6 +29,7 @@ VALUE_UNPACKED = 0.6  # of 4 bits, 32 of them at a time: 9 instructions, 6 of th
 RUN_MOVED = 80  # the loops around a run
 LOOKED_UP = 2
 QUANTIZED, DEQUANTIZED = 3.4, 2.1  # float to byte and byte to float, without limits of a fused activation
+CURVED = 4.8  # a function of a code of 16 bits, by lines
 WORD_QUANTIZED, WORD_DEQUANTIZED = 7.1, 2.8  # the same for codes of 16 bits without a zero point
 # softmax of bytes along the last axis: what a call prepares, rows of 16, shorter ones; longer ones, their blocks, and
 # the blocks of codes whose shares are worked out for each of them
@@ -276,6 +277,12 @@ def _lookup(read: Reader) -> CallPrice:
     return CallPrice(LOOKED_UP * count, f"{LOOKED_UP} per element", count, count * read.size(4))
 
 
+def _curve(read: Reader) -> CallPrice:
+    count, bits = read.size(2), read.size(4)
+    table = ((1 << max(0, 16 - bits)) + 1) * 2
+    return CallPrice(CURVED * count, f"{CURVED} per element", 2 * count, 2 * count, table)
+
+
 def _softmax_8(read: Reader) -> CallPrice:
     rows, count, inner = (read.size(k) for k in (4, 5, 6))
     elements = rows * count * inner
@@ -407,6 +414,7 @@ def _select(read: Reader) -> CallPrice:
 _WINDOWS = {"atonc_conv": 8, "atonc_transpose_conv": 8, "atonc_max_pool": 4, "atonc_average_pool": 4}
 _COUNTS = {
     "atonc_lookup": (2, 1),
+    "atonc_curve": (2, 1),
     "atonc_convert": (4, 1),
     "atonc_unary": (4, 1),
     "atonc_affine": (4, 2),
@@ -425,6 +433,7 @@ WORK: dict[str, Work] = {
     "atonc_gather": _gather,
     "atonc_gather_nd": _gather_nd,
     "atonc_lookup": _lookup,
+    "atonc_curve": _curve,
     "atonc_convert": _convert,
     "atonc_unary": _unary,
     "atonc_affine": per_value(VALUE_READ + VALUE_WRITTEN + 8, 4, 2),

@@ -32,7 +32,7 @@ from atonc.machine.emu.cpu.struct_view import KERNELS, StructView, as_number, fa
 from atonc.machine.emu.cpu.tensors import MAX_ELEMENTS, Array
 
 MAX_LOOPS = 8
-BYTE = np.dtype(np.uint8)
+BYTE, _HALF = np.dtype(np.uint8), np.dtype("<i2")
 
 
 class KernelCall(LibraryCall):
@@ -168,6 +168,20 @@ def lookup(call: KernelCall) -> None:
     if item not in (1, 2, 4, 8):
         raise call.fail(f"entries of {item} bytes")
     call.write(0, call.read(3, BYTE, 256 * item).reshape(256, item)[codes])
+
+
+@kernel("atonc_curve")
+def curve(call: KernelCall) -> None:
+    bits = call.integer(4)
+    if not 1 <= bits <= 14:
+        raise call.fail(f"entries 2^{bits} codes apart")
+    table = call.read(3, _HALF, (1 << 16 - bits) + 1).astype(np.int64)
+    steps = np.diff(table)
+    if np.abs(steps).max() >= 1 << 15:
+        raise call.fail("neighbours in a table that are 2^15 apart")
+    places = call.read(1, _HALF, call.size(2)).astype(np.int64) + (1 << 15)
+    at, rest = places >> bits, places & (1 << bits) - 1
+    call.write(0, (table[at] + (steps[at] * rest + (1 << bits - 1) >> bits)).astype(_HALF))
 
 
 @kernel("atonc_convert")

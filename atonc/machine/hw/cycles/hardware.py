@@ -129,13 +129,13 @@ def _convolution_bounds(config: ConvaccConfig, unit: UnitFlow, machine: Machine)
 
 
 def _stream_bounds(epoch: Epoch, flow: StreamFlow, machine: Machine) -> list[Bound]:
-    """One word per cycle in every engine; short frames that lie apart cost a turn-round each."""
+    """One word per cycle in every engine, one value of 4 bits; short frames that lie apart cost a turn-round each."""
     bounds = []
     for name, engine in epoch.engines().items():
         if engine.to_memory:
             bounds.append(Bound(engine.elements, "output"))
             continue
-        words = flow.delivered(epoch, name)
+        words = flow.delivered(epoch, name) * (engine.element_bytes if engine.four_bits else 1)
         ports = {link.port for link in epoch.destinations(name) if _is_convolution(epoch, link.destination)}
         label = "weights" if KERNELS in ports else "feature" if ports else "read"
         bank = machine.memory_at(engine.address)

@@ -57,6 +57,13 @@ def counts_runs(atonn_version: str) -> bool:
     return generation_of(atonn_version) is not FIRST
 
 
+def fast_library(atonn_version: str) -> bool:
+    """Whether the library of ST that comes with the tool is that of 4.0."""
+    from atonc.machine.hw.ll import THIRD, generation_of
+
+    return generation_of(atonn_version) is THIRD
+
+
 def physical(pools: Iterable[PoolTiming]) -> tuple[PoolTiming, ...]:
     """Without the virtual pools, which are several neighbouring ones seen as one."""
     return _physical(tuple(pools))

@@ -8,6 +8,7 @@ from atonc.machine.base.reasons import Evidence, Severity
 from atonc.machine.hw.limits import XSPI_TAIL
 from atonc.machine.hw.links import FIRST_FRAMES, context_form
 from atonc.machine.hw.machine import secure, stm32n6
+from atonc.machine.hw.safety.evidence.epochs import Relation, of_copy
 from atonc.machine.hw.safety.view import EpochView, SafetyFinding, kind_of_name, proven, rule
 from atonc.machine.hw.units.convacc import ConvaccConfig
 
@@ -173,8 +174,11 @@ def loader_memory(view: EpochView) -> Iterator[SafetyFinding]:
 
 @rule(
     "H10",
-    "an engine overwrites what another still reads only in place or in an accumulator loop",
-    Evidence(report="104 elementwise chains work in place; 106 writers trail a CONVACC feature reader"),
+    "an engine overwrites what another still reads only in place, in an accumulator loop, or moving it down",
+    Evidence(
+        report="104 elementwise chains work in place; 106 writers trail a CONVACC feature reader; a copy to lower "
+        "addresses reads every byte before its place is written (S7)"
+    ),
     severity=Severity.NOTE,
     remedy="check that the writer stays behind the reader, or use two buffers",
 )
@@ -183,7 +187,8 @@ def overlapping_engines(view: EpochView) -> Iterator[SafetyFinding]:
         first, end = view.spans[writer]
         for reader, other in view.readers.items():
             low, high = view.spans[reader]
-            if first < high and low < end and config.address != other.address:
+            down = of_copy(other, config, Relation.OVERLAP, view.role(reader)) == Relation.BEHIND
+            if first < high and low < end and config.address != other.address and not down:
                 yield SafetyFinding(
                     writer, f"writes {first:#010x}..{end - 1:#010x}, {reader} reads {low:#010x}..{high - 1:#010x}"
                 )

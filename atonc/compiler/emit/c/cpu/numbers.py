@@ -11,6 +11,7 @@ from atonc.compiler.emit.c.calls import Argument, CpuCall
 from atonc.compiler.emit.c.cpu.site import Site, around, kernel_for, table
 from atonc.compiler.ir import Array, Tensor
 from atonc.compiler.ops import evaluate
+from atonc.compiler.ops.curves import curve_of
 from atonc.compiler.ops.functions import C_NUMBERS, FUNCTIONS, RANGES
 from atonc.compiler.ops.portable import exp
 from atonc.compiler.ops.recurrent import MOST_CELLS
@@ -78,6 +79,12 @@ def clip(site: Site) -> tuple[CpuCall, ...]:
 def unary(site: Site) -> tuple[CpuCall, ...]:
     if site.input().dtype in BYTES:
         return by_table(site)
+    curve = curve_of(site.op, site.graph)
+    if curve is not None:
+        entries, count = table("int16_t", curve.table), site.output().elements
+        return site.call(
+            "atonc_curve", site.target(site.output()), site.source(site.input()), count, entries, curve.bits
+        )
     if site.op.kind not in C_NUMBERS:
         raise site.refuse(f"on {site.input().dtype} values has no kernel")
     alpha = float(site.attrs.get("alpha", 1.0))

@@ -54,6 +54,8 @@ class Relation(StrEnum):
     OWN_WORDS = "interleaved, no word in common"
     SHARED_WORDS = "interleaved, words in common"
     OVERLAP = "bytes in common"
+    BEHIND = "bytes in common, moved down"  # of a copy: every byte is read before its place is written
+    AHEAD = "bytes in common, moved otherwise"  # of a copy: some are written first, or nobody knows
 
 
 def relation(one: StrengConfig, other: StrengConfig) -> Relation:
@@ -507,13 +509,24 @@ def _readers_and_writers(view: EpochView, readers: Iterable[str]) -> Iterator[tu
         port = view.role(reader)
         for writer in view.writers:
             chains = ONE_CHAIN if home.get(reader) == home.get(writer) else TWO_CHAINS
-            yield reader, reader_and_writer(_relation(view, reader, writer), chains, port)
+            found = of_copy(view.engines[reader], view.engines[writer], _relation(view, reader, writer), port)
+            yield reader, reader_and_writer(found, chains, port)
 
 
 def two_writers(one: StrengConfig, other: StrengConfig, relation: Relation) -> Iterator[Feature]:
     """Describes how two writers of one epoch lie to each other."""
     yield _pair("two writers", "", relation)
     yield from writer_features(one, other, relation)
+
+
+def of_copy(reader: StrengConfig, writer: StrengConfig, found: Relation, port: str) -> Relation:
+    """Closer where a reader sends what it reads straight to a writer, which leaves it elsewhere in the same bytes."""
+    moved = reader.address - writer.address
+    if found != Relation.OVERLAP or moved == 0 or not port.startswith("to STRENG"):
+        return found
+    in_a_row = all(one.raw and one.frames == 1 for one in (reader, writer))
+    alike = (reader.element_bytes, reader.elements) == (writer.element_bytes, writer.elements)
+    return Relation.BEHIND if in_a_row and alike and moved >= BUS_BYTES else Relation.AHEAD
 
 
 def reader_and_writer(relation: Relation, chains: str, port: str = "") -> Feature:

@@ -1,0 +1,220 @@
+"""Detectors: what a quantiser costs in mean average precision, and suppression inside the graph.
+
+Four detectors with different heads (`shared/detector_cases.py`) are trained here on made pictures. Each quantiser gets
+the same pictures and its default settings; all are judged in the chip's arithmetic on pictures of another seed. Then
+six files with suppression inside (`shared/detector_tails.py`) go through `atonc quantize` and the compiler as they are:
+what was cut is run behind the chip's outputs, and its boxes are held against those of the float file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from atonc.insight.evaluating.boxes import overlaps
+from atonc.insight.evaluating.metrics import evaluated, precision
+from atonc.insight.quantizing.graph import FloatGraph
+from atonc.insight.quantizing.judge import Signal
+from atonc.insight.quantizing.loading import load
+from atonc.insight.quantizing.observe import outputs, threads
+from atonc.insight.quantizing.price import chip_outputs, compiled_model
+from atonc.insight.quantizing.run import quantize
+from atonc.insight.quantizing.types import QuantizeOptions
+from atonc.machine.base.errors import AtoncError
+from benchmarks.quantize import ORT, by_onnxruntime, like
+from benchmarks.shared.corpus import asked_for
+from benchmarks.shared.declare import FRESH, KEEP, ONLY, SAMPLES, WORK, WRITE, Report
+from benchmarks.shared.detector_cases import CLASSES, DETECTORS, SIDE, Box, scenes, trained
+from benchmarks.shared.detector_tails import SUPPRESSING, tail_of, with_tail
+from benchmarks.shared.kept import Kept
+from benchmarks.shared.tables import table
+
+GROUP = "quantising"
+ARGUMENTS = (
+    WORK.but(required=True, help="the trained float networks lie there, or are made there"),
+    ONLY,
+    SAMPLES.but(default=100, help="so many calibrate each"),
+    KEEP,
+    FRESH,
+    WRITE,
+)
+CALIBRATING, HELD, PICTURES = 0, 1, 200
+LEAST, IOU, EQUAL = 0.05, 0.5, 0.9  # the score of a box for the mean precision, of suppression, of boxes that are equal
+Array = np.ndarray
+
+
+# -------------------------------------------------------------------------------------------------------------- boxes
+
+
+def boxes_of(key: str, found: list[Array]) -> Array:
+    """Rows of corners, score and class of a detector's outputs, suppressed."""
+    if key == "yolo":
+        (x, y, w, h), scores = found[0][0, :4], found[0][0, 4:]
+        corners = np.stack([x - w / 2, y - h / 2, x + w / 2, y + h / 2], 1)
+    elif key == "centernet":
+        heat, size, offset = np.split(found[0][0], (CLASSES, CLASSES + 2))
+        near = np.lib.stride_tricks.sliding_window_view(np.pad(heat, ((0, 0), (1, 1), (1, 1))), (3, 3), (1, 2))
+        down, right = np.mgrid[: SIDE // 4, : SIDE // 4]
+        at = 4 * (offset + np.stack([right, down]))
+        corners = np.concatenate([at - size / 2, at + size / 2]).reshape(4, -1).T
+        scores = (heat * (heat == near.max((3, 4)))).reshape(CLASSES, -1)
+    else:
+        corners, scores = found[0][0], found[1][0]
+    rows = list[Array]()
+    for kind, own in enumerate(scores):
+        left = [k for k in np.argsort(-own, kind="stable") if own[k] > LEAST]
+        while left:
+            best = left.pop(0)
+            rows.append(np.array([*corners[best], own[best], kind]))
+            over = overlaps(corners[best], corners[left]) if left else ()
+            left = [k for k, shared in zip(left, over, strict=True) if shared <= IOU]
+    return np.array(rows).reshape(-1, 6)
+
+
+def mean_precision(found: list[Array], truth: list[list[Box]]) -> tuple[float, float]:
+    """At an overlap of 0.5, and over 0.5 to 0.95, in percent."""
+    notes = [(image, *box) for image, boxes in enumerate(truth) for box in boxes]
+    coco = {
+        "images": [{"id": k, "width": SIDE, "height": SIDE} for k in range(len(truth))],
+        "categories": [{"id": k, "name": str(k)} for k in range(CLASSES)],
+        "annotations": [{"id": k + 1, "image_id": image, "category_id": kind, "bbox": [x, y, end - x, low - y]}
+                        for k, (image, kind, x, y, end, low) in enumerate(notes)],
+    }  # fmt: skip
+    entries = [SimpleNamespace(truth={"image": k}) for k in range(len(truth))]
+    records = [[[x, y, end - x, low - y, score, int(kind)] for x, y, end, low, score, kind in rows.tolist()]
+               for rows in found]  # fmt: skip
+    evaluation: Any = evaluated(records, SimpleNamespace(coco=coco, entries=entries))  # type: ignore[arg-type]
+    every = np.arange(len(truth))
+    return 100 * precision(evaluation, 0, every), 100 * precision(evaluation, None, every)
+
+
+def equal(one: Array, other: Array) -> int:
+    """Boxes of one side that have their own of the same class on the other."""
+    left, count = list(range(len(other))), 0
+    for row in one:
+        same = [k for k in left if other[k, 5] == row[5]]
+        over = overlaps(row[:4], other[same, :4]) if same else np.zeros(0)
+        if over.size and over.max() >= EQUAL:
+            left.remove(same[int(over.argmax())])
+            count += 1
+    return count
+
+
+# ---------------------------------------------------------------------------------------------------------- measuring
+
+
+def measure(key: str, folder: Path, count: int) -> dict[str, Any]:
+    started = time.process_time()
+    path = trained(key, folder / f"{key}.onnx")
+    learnt = scenes(np.random.default_rng(CALIBRATING), count)[0][:, None]
+    held, truth = scenes(np.random.default_rng(HELD), PICTURES)
+    tidy = load(path, {})
+    (name,) = FloatGraph(tidy).inputs
+    feeds = [{name: value[None]} for value in held]
+    reference = outputs(tidy, feeds)
+    row: dict[str, Any] = {"float": mean_precision([boxes_of(key, one) for one in reference], truth)}
+    found = dict[str, Signal]()
+
+    def judged(label: str, data: bytes) -> None:
+        seen = like(reference, chip_outputs(compiled_model(data, QuantizeOptions().board), feeds))
+        found[label] = Signal.of(reference, seen)
+        row[label] = mean_precision([boxes_of(key, one) for one in seen], truth)
+
+    with tempfile.TemporaryDirectory() as scratch:
+        data = Path(scratch) / "samples.npz"
+        np.savez(data, **{name: learnt})
+        made = quantize(path, data, QuantizeOptions(samples=count, threads=1))
+    judged("atonc", made.model)
+    for label, method in ORT.items():
+        try:
+            judged(label, by_onnxruntime(tidy, name, learnt, method))
+        except AtoncError as error:
+            print(key, label, error.one_line)
+    row["db"] = {label: signal.db for label, signal in found.items()}
+    row["printed_db"], row["interval_db"] = made.chosen.snr_db, getattr(made.chosen, "interval_db", None)
+    return {**row, "samples": count, "seconds": time.process_time() - started}
+
+
+def suppressing(key: str, folder: Path, count: int) -> dict[str, Any]:
+    """As `atonc quantize FILE` and `atonc generate` of its result do it; the application runs what was cut."""
+    started = time.process_time()
+    file = with_tail(key, trained(SUPPRESSING[key][0], folder / f"{SUPPRESSING[key][0]}.onnx"), folder / f"{key}.onnx")
+    held = scenes(np.random.default_rng(HELD), PICTURES)[0]
+    feeds = [{"x": value[None]} for value in held]
+    with tempfile.TemporaryDirectory() as scratch:
+        data = Path(scratch) / "samples.npz"
+        np.savez(data, x=scenes(np.random.default_rng(CALIBRATING), count)[0][:, None])
+        made = quantize(file, data, QuantizeOptions(samples=count, threads=1))
+    assert made.tail is not None
+    compiled = compiled_model(made.model, QuantizeOptions().board)
+    names = list(compiled.source.outputs)
+    seen = chip_outputs(compiled, feeds)
+    cut = list(made.tail.outputs)
+    chip = [dict(zip(cut, values, strict=True)) for values in seen]
+    twin = tail_of(file, cut)
+    answers = [rows for (rows,) in outputs(twin, chip)]
+    wanted = [rows for (rows,) in outputs(file.read_bytes(), feeds)]
+    same = sum(equal(one, other) for one, other in zip(wanted, answers, strict=True))
+    return {
+        "cut": names, "left": len(made.tail.operators), "same": same, "float": sum(map(len, wanted)),
+        "chip": sum(map(len, answers)), "ms": compiled.cost.latency_ms, "db": made.chosen.snr_db,
+        "seconds": time.process_time() - started,
+    }  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> Report:
+    rows = Kept(arguments.keep, arguments.fresh)
+    for key in (key for key in (*DETECTORS, *SUPPRESSING) if asked_for(arguments.only, key)):
+        with threads(1):  # other work runs beside it
+            how = measure if key in DETECTORS else suppressing
+            rows.of(key, lambda key=key, how=how: how(key, arguments.work, arguments.samples))
+    return Report(page(rows))
+
+
+# --------------------------------------------------------------------------------------------------------------- page
+
+
+def page(rows: dict[str, Any]) -> str:
+    heads = {key: rows[key] for key in DETECTORS if key in rows}
+    tails = {key: rows[key] for key in SUPPRESSING if key in rows}
+    best = {key: max((tuple(row[label]) for label in ORT if label in row), default=(0.0, 0.0))
+            for key, row in heads.items()}  # fmt: skip
+    no_worse = sum(row["atonc"][0] >= best[key][0] for key, row in heads.items())
+    near = sum(row["float"][0] - row["atonc"][0] <= 1 for row in heads.values())
+    ends = {key: row["interval_db"] or (np.inf, np.inf) for key, row in heads.items()}
+    inside = [key for key, row in heads.items() if ends[key][0] <= row["db"]["atonc"] <= ends[key][1]]
+    shares = {key: row["same"] / max(row["float"], row["chip"], 1) for key, row in tails.items()}
+    cells = [[key, *(f"{row[label][0]:.1f}, {row[label][1]:.1f}" if label in row else "refused"
+                     for label in ("float", "atonc", *ORT))] for key, row in heads.items()]  # fmt: skip
+    noise = [[key, _printed(row), *(f"{row['db'][label]:.1f}" if label in row["db"] else "refused"
+                                    for label in ("atonc", *ORT))] for key, row in heads.items()]  # fmt: skip
+    forms = [[key, SUPPRESSING[key][2], len(row["cut"]), row["left"], row["float"], row["chip"],
+              f"{100 * shares[key]:.1f} %", f"{row['ms']:.3f}"] for key, row in tails.items()]  # fmt: skip
+    labels = [label.removeprefix("ort_") for label in ORT]
+    return "\n".join([
+        "# Detectors", "",
+        f"mAP50 at least that of onnxruntime's best on {no_worse} of {len(heads)}, within a point of float on {near}; "
+        f"the printed interval holds the held figure on {len(inside)}. Suppression inside the graph: at least 97 % of "
+        f"the boxes equal those of the float file on {sum(s >= 0.97 for s in shares.values())} of {len(tails)}.", "",
+        f"{PICTURES} held pictures; mAP50 and mAP50:95 in percent, in the chip's arithmetic:", "",
+        *table(["detector", "float", "atonc", *labels], cells), "",
+        "Signal to noise against float in dB, mean of the outputs: what `quantize` prints, with its interval, and what "
+        "the held pictures give.", "", *table(["detector", "printed", "held", *labels], noise), "",
+        "Suppression inside: quantised and compiled as the files are (`atonc quantize`, then `atonc generate`). Equal: "
+        f"of the boxes of the side that has more, those with one of their class at an overlap of {EQUAL} on the other.",
+        "", *table(["file", "what it ends with", "outputs", "operators left", "boxes, float", "boxes, chip", "equal",
+                    "ms"], forms), "",
+        *table(["detector", "what", "samples"],
+               [[key, DETECTORS[key].what, row["samples"]] for key, row in heads.items()]), "",
+    ])  # fmt: skip
+
+
+def _printed(row: dict[str, Any]) -> str:
+    ends = row["interval_db"]
+    return f"{row['printed_db']:.1f}" + (f" ({ends[0]:.1f} to {ends[1]:.1f})" if ends else "")

@@ -1,0 +1,78 @@
+"""Joins that are sliced apart again: each part keeps its scale, however heads of detectors spell it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+pytest.importorskip("onnxruntime")
+
+from atonc.insight.quantizing.loading import read, tidy
+from atonc.insight.quantizing.observe import outputs
+from atonc.insight.quantizing.parts import apart
+from atonc.insight.quantizing.run import quantize
+from atonc.insight.quantizing.types import QuantizeOptions
+
+SIDE, FEW = 8, {"calibration": "minmax", "objective": "accuracy", "correct_rounding": False, "correct_bias": False,
+                "equalise": False}  # fmt: skip
+
+
+def head(tmp_path: Path, behind: list[Any], ends: list[str], more: dict[str, Any]) -> Path:
+    """Boxes of some hundreds and scores of some tenths, joined by map, and the maps joined."""
+    random, make = np.random.default_rng(0), helper.make_node
+    constants, nodes = {"flat": np.array([1, 6, -1]), "size": np.array([4, 2]), **more}, list[Any]()
+    for k, step in enumerate((1, 2)):
+        for part, (count, scale) in {"box": (4, 300.0), "score": (2, 0.3)}.items():
+            constants[f"{part}{k}.w"] = (scale * random.normal(0, 0.3, (count, 3, 3, 3))).astype(np.float32)
+            nodes.append(make("Conv", ["x", f"{part}{k}.w"], [f"{part}{k}"], f"{part}{k}", pads=[1] * 4,
+                              strides=[step, step]))  # fmt: skip
+        nodes += [make("Concat", [f"box{k}", f"score{k}"], [f"map{k}"], f"map{k}", axis=1),
+                  make("Reshape", [f"map{k}", "flat"], [f"rows{k}"], f"rows{k}")]  # fmt: skip
+    nodes += [make("Concat", ["rows0", "rows1"], ["all"], "all", axis=2), *behind]
+    graph = helper.make_graph(
+        nodes, "head", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, SIDE, SIDE])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ends],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), tmp_path / "h.onnx")
+    return tmp_path / "h.onnx"
+
+
+MAKE = helper.make_node
+SPLIT = [MAKE("Split", ["all", "size"], ["boxes", "raw"], "split", axis=1), MAKE("Sigmoid", ["raw"], ["y"], "sigmoid")]
+TURNED = [
+    MAKE("Transpose", ["all"], ["turned"], "turn", perm=[0, 2, 1]), MAKE("Sigmoid", ["turned"], ["soft"], "soft"),
+    MAKE("Slice", ["soft", "four", "six", "two"], ["y"], "y"),
+    MAKE("Gather", ["turned", "first"], ["boxes"], "b", axis=2),
+]  # fmt: skip
+CUTS = {"four": np.array([4]), "six": np.array([6]), "two": np.array([2]), "first": np.array(1)}
+
+
+@pytest.mark.parametrize(("behind", "more"), [(SPLIT, {}), (TURNED, CUTS)], ids=["split", "turned, slice, gather"])
+def test_parts_keep_their_scales(tmp_path: Path, behind: list[Any], more: dict[str, Any]) -> None:
+    path = head(tmp_path, behind, ["boxes", "y"], more)
+    values = np.random.default_rng(1).normal(0, 1, (16, 1, 3, SIDE, SIDE)).astype(np.float32)
+    feeds = [{"x": value} for value in values[:2]]
+    before = tidy(read(path), "h")
+    expected = outputs(before, feeds)
+    after = apart(before)
+    assert "map0" not in {name for node in after.graph.node for name in node.output}
+    for one, other in zip(outputs(after, feeds), expected, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+    np.savez(tmp_path / "x.npz", x=values)
+    made = quantize(path, tmp_path / "x.npz", QuantizeOptions(**FEW))
+    assert min(made.outputs_db.values()) > 25 and not any("could not" in note for note in made.notes)
+
+
+def test_what_reads_the_whole_or_across_a_border_keeps_the_join(tmp_path: Path) -> None:
+    """It is said where the parts are unlike."""
+    across = {"four": np.array([3]), "six": np.array([6]), "two": np.array([1])}
+    path = head(tmp_path, [MAKE("Slice", ["all", "four", "six", "two"], ["y"], "y")], ["y"], across)
+    np.savez(tmp_path / "x.npz", x=np.random.default_rng(1).normal(0, 1, (16, 1, 3, SIDE, SIDE)).astype(np.float32))
+    made = quantize(path, tmp_path / "x.npz", QuantizeOptions(**FEW))
+    assert any("2 joins of parts of unlike range (map1, map0)" in note for note in made.notes)

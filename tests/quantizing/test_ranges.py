@@ -1,0 +1,129 @@
+"""Room beyond what samples showed, values that are clipped all the same, and figures that hold on new samples."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnxruntime")
+
+from atonc.doors.cli.cli import main
+from atonc.insight.quantizing.graph import FloatGraph
+from atonc.insight.quantizing.judge import QuantizationJudge, Signal
+from atonc.insight.quantizing.loading import load
+from atonc.insight.quantizing.run import QuantizationWork
+from atonc.insight.quantizing.scales import Tuning
+from atonc.insight.quantizing.types import QuantizeOptions
+from atonc.insight.quantizing.write import codes_reach
+from tests.quantizing.float_models import Build, save
+
+Feeds = list[dict[str, np.ndarray]]
+
+
+def dense() -> Any:
+    b = Build()
+    w, bias = b.constant("w", b.random.normal(0, 1, (8, 4))), b.constant("b", np.zeros(4))
+    return b.model({"x": (1, 8)}, [b.node("Gemm", ["x", w, bias], "y")])
+
+
+def drawn(loudest: float, count: int = 40) -> np.ndarray:
+    """Samples of unlike loudness; the second is the loudest of all."""
+    random = np.random.default_rng(2)
+    found = random.normal(size=(count, 8)) * random.lognormal(0, 0.2, (count, 1))
+    found[1] *= loudest
+    return found.astype(np.float32)
+
+
+def worked(folder: Path, values: np.ndarray) -> QuantizationWork:
+    graph, feeds = FloatGraph(load(save(folder, dense()))), [{"x": value[None]} for value in values]
+    return QuantizationWork(graph, QuantizeOptions(), feeds[::2], QuantizationJudge.of(graph, feeds[1::2]))
+
+
+def test_each_half_judges_what_the_other_taught(tmp_path: Path) -> None:
+    """Exchanged halves give the same figures; ranges of a half are those of its own samples."""
+    values = drawn(4.0)
+    work, other = worked(tmp_path, values), worked(tmp_path, np.concatenate([values[1:], values[:1]]))
+    for one in (work, other):
+        one.start(one.graph)
+        one.decide(method="minmax")
+    assert work.other is not None and work.seen["x"].high < work.other.seen["x"].high
+    found, same = work.signal(Tuning()), other.signal(Tuning())
+    assert len(found.noise) == len(values) and np.allclose(np.sort(found.noise[:, 0]), np.sort(same.noise[:, 0]))
+    alone = [work.judge.signal(work.model(Tuning())), work.other.judge.signal(work.other.model(Tuning()))]
+    assert np.array_equal(found.noise, np.concatenate([one.noise for one in alone]))
+
+
+def test_clipped_values_are_counted_and_judged_apart(tmp_path: Path) -> None:
+    """A few clipped values are most of the noise and hide what coarser weights add."""
+    work = worked(tmp_path, drawn(6.0))
+    work.start(work.graph)
+    work.decide(method="minmax")
+    (fine, _), found = work.models(Tuning()), work.signal(Tuning())
+    low, high = codes_reach(fine, "y")
+    loud = np.array([values[0] for values in work.judge.reference])
+    beyond = (loud < low) | (loud > high)
+    assert found.beyond[: len(loud)].sum() == beyond.sum() > 0
+    assert found.clipped.sum() > 0.9 * found.noise.sum() and (found.clipped <= found.noise).all()
+    coarse = Signal(found.signal, found.noise + 2 * found.unclipped.noise.mean(), found.clipped, found.beyond)
+    pooled = [10 * np.log10(one.noise.sum()) for one in (found, coarse, found.unclipped, coarse.unclipped)]
+    assert pooled[1] - pooled[0] < 1 < pooled[3] - pooled[2]
+    assert codes_reach(work.graph.model, "y") == (-np.inf, np.inf)
+
+
+def test_outputs_that_are_often_clipped_get_room(tmp_path: Path) -> None:
+    """Most of what costs little; with samples that show all of the range nothing is spent."""
+    rooms, shown = [], np.repeat(np.linspace(-1, 1, 20, dtype=np.float32), 2)[:, None] * drawn(2.0)[1]
+    for values in (drawn(2.0), shown):
+        work = worked(tmp_path, values)
+        work.start(work.graph)
+        work._ranges()
+        before = work.signal(work.base).beyond.sum()
+        work._headroom()
+        rooms.append(work.base.head)
+        assert work.signal(work.base).beyond.sum() <= before
+        step = next((one for one in work.steps if one.kept and "of the outputs" in one.name), work.steps[0])
+        assert step.snr_db > work.steps[0].snr_db - 0.25
+    assert rooms[0] > 1 == rooms[1]
+
+
+def test_intervals_hold_what_new_samples_give() -> None:
+    """Noise with a heavy tail, as clipping makes it: 19 of 20 intervals hold the figure of other samples, and of all
+    energy together the tail decides."""
+    random, inside = np.random.default_rng(0), 0
+    for _ in range(200):
+        noise = random.lognormal(0, 1.5, (2, 40, 1))
+        seen, new = (Signal(np.full((40, 1), 1e3), one) for one in noise)
+        low, high = seen.interval()
+        assert low < seen.db < high
+        inside += low <= new.db <= high
+    assert inside >= 190
+    better = Signal(seen.signal, seen.noise / 10)
+    assert seen.interval(better)[1] > better.db, "the file may be better than what half of the samples taught"
+
+
+def test_samples_without_signal_say_nothing() -> None:
+    """Silence that stays silence is no perfect sample, and noise alone is no worse than the floor."""
+    signal, noise = np.array([[100.0], [0.0], [0.0]]), np.array([[1.0], [0.0], [5.0]])
+    assert Signal(signal, noise).by_sample[:, 0].tolist() == [20.0, 0.0, -20.0]
+    assert Signal(signal[1:2], noise[1:2]).db == 120
+
+
+def test_every_figure_says_its_interval_and_its_samples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez(tmp_path / "data.npz", x=drawn(6.0))
+    words = ["quantize", str(save(tmp_path, dense())), "--data", str(tmp_path / "data.npz"), "--objective", "accuracy"]
+    words += ["-o", str(tmp_path / "int8.onnx"), "--page", str(tmp_path / "page.html")]
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (row,) = found["accuracy"]
+    assert found["split"] == "each half of 40 samples judged what the other taught" and row["values"] == 160
+    assert row["interval_db"][0] < row["snr_db"] == found["outputs"]["y"] < row["interval_db"][1] and row["clipped"] > 0
+    for one in (*found["steps"], *found["front"]):
+        assert one["interval_db"][0] <= one["snr_db"] <= one["interval_db"][1]
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    said = [found["split"], f"({row['clipped']} of 160 values clipped)", "on new samples, 95 %"]
+    assert all(words in text for words in said) and said[1] in (tmp_path / "page.html").read_text()
