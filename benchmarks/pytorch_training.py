@@ -120,10 +120,9 @@ def measured(name: str, seed: int) -> list[TrainingRow]:
         start = time.process_time()
         network.train()
         fit(network, images, labels, EPOCHS, network.parameter_groups(WEIGHT_RATE, SCALE_RATE), seed, module)
-        network.eval()
         seconds = time.process_time() - start
         with torch.no_grad():
-            graph = Measured.of(network(held), answers)
+            graph = Measured.of(network(held), answers)  # evaluated, it would answer as its program does
         after, after_ms = on_chip(network, held)
         row = TrainingRow(
             task.name, bits, four_bits=share_of_four(network), real=real, after=Measured.of(before, answers),

@@ -55,7 +55,7 @@ def off(row: Row) -> float:
 
 
 def board_uj(row: Row) -> float:
-    """Of the whole board, with predicted time and counted work."""
+    """Energy of the whole board, with predicted time and counted work."""
     one, _, ours = row
     activity = replace(one.activity, milliseconds=ours.ms, awake_ms=ours.cpu_ms)
     return energy_of(activity, *CLOCKS[one.mode]).board_uj.likely

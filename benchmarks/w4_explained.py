@@ -169,7 +169,7 @@ def converting(pair: Pair, mode: str) -> float:
 
 
 def error(pair: Pair, how: Explanation, mode: str) -> float:
-    """Of the predicted ratio of W4A8 to int8, relative."""
+    """How far the predicted ratio of W4A8 to int8 is off, relative."""
     before, after = times()[pair.name, "Int8"][mode], times()[pair.name, "W4A8"][mode]
     return (before - converting(pair, mode) - saved_ms(pair, how, mode)) / after - 1
 

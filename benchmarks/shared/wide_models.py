@@ -201,7 +201,8 @@ def network(name: str) -> Any:
 
 
 def coded(model: Any, ranges: Mapping[str, tuple[float, float]], wide: bool) -> bytes:
-    """Pairs of QuantizeLinear and DequantizeLinear on every tensor between nodes: INT16 around zero, or INT8."""
+    """Pairs of QuantizeLinear and DequantizeLinear on every tensor between nodes, except in front of a ReLU, which
+    quantisers leave with its layer: INT16 around zero, or INT8."""
     formats = _formats(model, ranges, wide)
     stored = {proto.name: numpy_helper.to_array(proto) for proto in model.graph.initializer}
     nodes, read, made = list[Any](), dict[str, str](), dict[str, Array]()
@@ -225,6 +226,7 @@ def coded(model: Any, ranges: Mapping[str, tuple[float, float]], wide: bool) -> 
         scale, zero = formats[name]
         pair(name, scale, np.asarray(zero, np.int16 if wide else np.int8))
 
+    inside = {name for node in model.graph.node if node.op_type == "Relu" for name in node.input}
     flowing("x")
     for node in model.graph.node:
         for place, name in enumerate(node.input):
@@ -243,7 +245,8 @@ def coded(model: Any, ranges: Mapping[str, tuple[float, float]], wide: bool) -> 
         copy = helper.make_node(node.op_type, [read.get(n, n) for n in node.input], list(node.output), node.name)
         copy.attribute.extend(node.attribute)
         nodes.append(copy)
-        flowing(node.output[0])
+        if node.output[0] not in inside:
+            flowing(node.output[0])
     return _whole(model, nodes, {**stored, **made}, read)
 
 

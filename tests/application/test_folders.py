@@ -88,4 +88,4 @@ def test_more_than_all_of_the_time_is_said() -> None:
     for networks, notes in ((found.networks, 0), ((often, *found.networks[1:]), 1)):
         busy = replace(found, networks=networks)
         built = building.BuiltApplication(busy, figures(busy), building.ApplicationFiles({}, ()))
-        assert len(built.notes) == notes and all("lower per_second" in note for note in built.notes)
+        assert len(built.notes) == notes and all("they run less often" in note for note in built.notes)

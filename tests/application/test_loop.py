@@ -56,5 +56,7 @@ def test_a_follower_has_the_rate_of_whom_it_follows(tmp_path: Path) -> None:
     says = {"c": 'after = "b"', "b": 'after = "a"', "a": "per_second = 25", "d": 'after = "a"\nper_second = 1'}
     tables = [f'[[network]]\nname = "{name}"\nmodel = "{name}.onnx"\n{more}' for name, more in says.items()]
     (tmp_path / "app.toml").write_text("\n".join(tables))
+    for name in says:
+        (tmp_path / f"{name}.onnx").touch()
     rates = {one.name: one.per_second for one in read_application(tmp_path / "app.toml").networks}
     assert rates == {"a": 25, "b": 25, "c": 25, "d": 1}

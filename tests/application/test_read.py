@@ -131,6 +131,7 @@ MISTAKES = [
     (f"[network.options]\n{OPTION}", 'options.prefer = "luck"', "prefer is", 22, "prefer"),
     (OPTION, 'input_type = "int9"', "element type 'int9'", 15, "--input-data-type"),
     (OPTION, 'resident = "all"', "whole application", 23, "resident"),
+    (OPTION, "relocatable = true", "whole application", 23, "relocatable"),
     (OPTION, "encrypt_weights = true", "encrypted weights", 23, "encrypt_weights"),
     # memory
     (SIZE, "size = 0", "nothing is reserved", 8, "size"),

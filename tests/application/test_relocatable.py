@@ -14,7 +14,6 @@ import pytest
 from atonc.compiler.plan.types import BufferKind
 from atonc.delivery.application import building, check, planning, updating
 from atonc.delivery.application.building import ways_out
-from atonc.delivery.application.read import read_application
 from atonc.delivery.application.relocatable import place_of, places, read_place, require_fits
 from atonc.delivery.application.types import Application, AppNetwork, Reservation
 from atonc.delivery.firmware import building as toolchain
@@ -194,21 +193,6 @@ def test_what_codes_mean_now_is_told(folder: Path, tmp_path: Path) -> None:
 def test_damaged_maps_are_refused(change: Callable[[dict[str, Any]], object], folder: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not the map of an application"):
         updating.update(with_image(), "second", spoiled(folder, change, tmp_path), None)
-
-
-@pytest.mark.parametrize(
-    ("second", "said"),
-    [
-        ("relocatable = true", "a text"),
-        ('relocatable = "flash"', "allowed are: xip, copy"),
-        ("exec_ram = 4096", "only relocatable images need it"),
-        ("options.relocatable = true", "is said for the whole application"),
-    ],
-)
-def test_mistakes_are_told_with_their_key(second: str, said: str, tmp_path: Path) -> None:
-    (tmp_path / "app.toml").write_text(APP.format(second=second))
-    with pytest.raises(InputError, match=said):
-        read_application(tmp_path / "app.toml")
 
 
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,7 @@ from atonc.compiler.request.options import Options
 from atonc.insight.quantizing.price import chip_outputs
 from atonc.insight.quantizing.run import quantize
 from atonc.insight.quantizing.types import QuantizeOptions
-from atonc.machine.base.errors import InputError, UnsupportedError
+from atonc.machine.base.errors import InputError, ModelError, UnsupportedError
 from tests.frontends.tflite_models import O, T, build
 
 RANDOM = np.random.default_rng(3)
@@ -95,6 +95,14 @@ def test_ranges_that_say_nothing_are_refused(low: float, high: float, bits: int)
     tensors = [T("x", (1, 4), "float32"), T("y", (1, 4), "float32")]
     with pytest.raises(UnsupportedError, match="FAKE_QUANT of"):
         read_tflite(build(tensors, [fake("x", "y", low, high, bits)], ["x"], ["y"]))
+
+
+def test_constants_that_are_no_numbers_are_refused() -> None:
+    tensors = [T("w", (2,), "float32", data=[1, np.nan]), T("x", (2,), "float32"), T("v", (2,), "float32"),
+               T("y", (2,), "float32")]  # fmt: skip
+    ops = [fake("w", "v", -1.0, 1.0), O("ADD", ["x", "v"], ["y"], "AddOptions")]
+    with pytest.raises(ModelError, match="no real numbers"):
+        read_tflite(build(tensors, ops, ["x"], ["y"]))
 
 
 def onnx_pair(name: str, source: str, scale: Any, zero: Any, axis: Sequence[int] = ()) -> tuple[list[Any], list[Any]]:
@@ -176,10 +184,16 @@ def test_quantize_keeps_the_pairs_of_an_onnx_file(tmp_path: Path, folded: bool) 
 
 @pytest.mark.parametrize(
     ("name", "value", "said"),
-    [("xd_s", np.float32(0), "no positive number"), ("yd_s", np.ones(4, np.float32), "a scale for each channel")],
+    [
+        ("xd_s", np.float32(0), "no positive number"),
+        ("yd_s", np.ones(4, np.float32), "already quantised"),
+        ("wd_s", np.ones(3, np.float32), "do not fit the weights"),
+        ("wd_z", np.ones(4, np.float32), "do not fit"),
+        ("xd_z", np.array(0, np.int16), "already quantised"),
+    ],
 )
 def test_pairs_that_say_nothing_are_refused(tmp_path: Path, name: str, value: Any, said: str) -> None:
-    model = ModelProto.FromString(onnx_model(True))
+    model = ModelProto.FromString(onnx_model(False))
     next(one for one in model.graph.initializer if one.name == name).CopyFrom(numpy_helper.from_array(value, name))
     (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
     with pytest.raises((InputError, UnsupportedError), match=said):

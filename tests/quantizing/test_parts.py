@@ -12,9 +12,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 pytest.importorskip("onnxruntime")
 
+from atonc.compiler.frontends.tails import note_of, told_tail
+from atonc.insight.quantizing.graph import FloatGraph, decodings
 from atonc.insight.quantizing.loading import read, tidy
 from atonc.insight.quantizing.observe import outputs
-from atonc.insight.quantizing.parts import apart
+from atonc.insight.quantizing.parts import apart, before_scores
 from atonc.insight.quantizing.run import quantize
 from atonc.insight.quantizing.types import QuantizeOptions
 
@@ -66,7 +68,7 @@ def test_parts_keep_their_scales(tmp_path: Path, behind: list[Any], more: dict[s
         assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
     np.savez(tmp_path / "x.npz", x=values)
     made = quantize(path, tmp_path / "x.npz", QuantizeOptions(**FEW))
-    assert min(made.outputs_db.values()) > 25 and not any("could not" in note for note in made.notes)
+    assert min(one.snr_db for one in made.outputs) > 25 and not any("could not" in note for note in made.notes)
 
 
 def test_what_reads_the_whole_or_across_a_border_keeps_the_join(tmp_path: Path) -> None:
@@ -76,3 +78,39 @@ def test_what_reads_the_whole_or_across_a_border_keeps_the_join(tmp_path: Path) 
     np.savez(tmp_path / "x.npz", x=np.random.default_rng(1).normal(0, 1, (16, 1, 3, SIDE, SIDE)).astype(np.float32))
     made = quantize(path, tmp_path / "x.npz", QuantizeOptions(**FEW))
     assert any("2 joins of parts of unlike range (map1, map0)" in note for note in made.notes)
+
+
+def test_boxes_are_made_in_float_where_that_is_better(tmp_path: Path) -> None:
+    """Corners of a centre and a size: rounding in between costs a share of a pixel. A residual sum is no decoding."""
+    more = {"far": np.array(300, np.float32), "near": np.array(-290, np.float32), "size": np.array([4, 2])}
+    behind = [*SPLIT, MAKE("Add", ["boxes", "far"], ["there"], "there"), MAKE("Add", ["there", "near"], ["b"], "b")]
+    path = head(tmp_path, behind, ["b", "y"], more)
+    graph = FloatGraph(tidy(read(path), "h"))
+    assert decodings(graph) == ("there", "b")
+    np.savez(tmp_path / "x.npz", x=np.random.default_rng(1).normal(0, 1, (16, 1, 3, SIDE, SIDE)).astype(np.float32))
+    made = quantize(path, tmp_path / "x.npz", QuantizeOptions(**FEW))
+    (step,) = (step for step in made.steps if step.name == "arithmetic of boxes in float")
+    assert step.kept and {"there", "b"} <= set(made.float_nodes)
+    assert "there" not in quantize(path, tmp_path / "x.npz", QuantizeOptions(**FEW, float_tails=False)).float_nodes
+
+
+def test_suppression_gets_scores_before_their_sigmoid(tmp_path: Path) -> None:
+    """Codes of scores near 1 are alike; the order of the boxes is in what the sigmoid reads. A score that is an output
+    of its own stays one."""
+    nms = MAKE("NonMaxSuppression", ["corners", "y", "most"], ["kept"], "nms")
+    behind = [*SPLIT, MAKE("Transpose", ["boxes"], ["corners"], "turn", perm=[0, 2, 1]), nms]
+    path = head(tmp_path, behind, ["kept"], {"most": np.array([5]), "size": np.array([4, 2])})
+    model = onnx.load(path)
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    onnx.save(model, path)
+    before = tidy(read(path), "h")
+    after = before_scores(apart(before))
+    tail = told_tail(after)
+    assert tail is not None and tail.outputs == ("corners", "y:before")
+    assert [one.kind for one in tail.operators] == ["Sigmoid", "NonMaxSuppression"] and "Sigmoid" in note_of(tail)
+    feeds = [{"x": np.random.default_rng(1).normal(0, 1, (1, 3, SIDE, SIDE)).astype(np.float32)}]
+    (boxes, raw), (expected, scores) = outputs(after, feeds)[0], outputs(tidy(read(path), "h"), feeds)[0]
+    assert np.array_equal(boxes, expected) and np.allclose(1 / (1 + np.exp(-raw)), scores, atol=1e-6)
+    model.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))
+    onnx.save(model, path)
+    assert [value.name for value in before_scores(apart(tidy(read(path), "h"))).graph.output] == ["corners", "y"]

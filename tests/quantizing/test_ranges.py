@@ -15,7 +15,7 @@ from atonc.doors.cli.cli import main
 from atonc.insight.quantizing.graph import FloatGraph
 from atonc.insight.quantizing.judge import QuantizationJudge, Signal
 from atonc.insight.quantizing.loading import load
-from atonc.insight.quantizing.run import QuantizationWork
+from atonc.insight.quantizing.run import QuantizationWork, quantize
 from atonc.insight.quantizing.scales import Tuning
 from atonc.insight.quantizing.types import QuantizeOptions
 from atonc.insight.quantizing.write import codes_reach
@@ -110,6 +110,15 @@ def test_samples_without_signal_say_nothing() -> None:
     signal, noise = np.array([[100.0], [0.0], [0.0]]), np.array([[1.0], [0.0], [5.0]])
     assert Signal(signal, noise).by_sample[:, 0].tolist() == [20.0, 0.0, -20.0]
     assert Signal(signal[1:2], noise[1:2]).db == 120
+
+
+def test_a_sample_that_stretches_every_range_does_not_spoil_the_file(tmp_path: Path) -> None:
+    """The half without it teaches the file; what it clips is counted."""
+    np.savez(tmp_path / "data.npz", x=drawn(60.0))
+    made = quantize(save(tmp_path, dense()), tmp_path / "data.npz", QuantizeOptions(objective="accuracy"))
+    (last, whole) = [step for step in reversed(made.steps) if step.name.startswith("file learnt from")]
+    assert "one half" in last.name and last.gain_db is not None and last.gain_db[0] > 0 and "all" in whole.name
+    assert made.outputs[0].clipped and made.outputs[0].interval_db[1] >= last.snr_db > whole.snr_db
 
 
 def test_every_figure_says_its_interval_and_its_samples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,6 +81,9 @@ def test_the_price_is_what_the_compiler_predicts(widened: Any) -> None:
     assert chosen.price_ms == pytest.approx(chosen.milliseconds - start.milliseconds, abs=1e-4) and chosen.price_ms > 0
     assert atonc.compile(made).latency_ms == pytest.approx(chosen.milliseconds, rel=0.02)
     assert not chosen.on_cpu and made.chosen.name == "16 bits in 1 tensor"
+    assert chosen.edges_saved_by == "--input-data-type int8 --output-data-type int8"
+    inside = atonc.compile(made, input_type="int8", output_type="int8").latency_ms
+    assert inside == pytest.approx(chosen.milliseconds - chosen.edges_ms, rel=0.02) and chosen.edges_ms > 0
 
 
 def test_the_file_has_one_wide_tensor_and_operators_of_one_width(widened: Any) -> None:
@@ -110,6 +113,7 @@ def test_the_file_has_one_wide_tensor_and_operators_of_one_width(widened: Any) -
 def test_reports_say_tensor_gain_and_price(widened: Any, capsys: pytest.CaptureFixture[str]) -> None:
     made, folder = widened
     said = "\n".join(lines(document(made, "f.onnx")))
+    assert f"{made.widths[-1].edges_ms:.3f} are conversions from and to float at the edges" in said
     assert "some activations of 16 bits" in said and f"({made.widths[-1].price_ms:+.3f})  16 bits in r2" in said
     shown = page(made, QuantizePageParts({})).decode()
     assert "Activations of 16 bits" in shown and "16 bits in r2" in shown and "price" in shown

@@ -31,6 +31,7 @@ LAYERS = (
 PRODUCTS = ("MatMul", "MatMulInteger", "QLinearMatMul", "BATCH_MATMUL")  # layers where a factor is constant
 PIECES = ("Slice", "Gather", "Split", "SLICE", "STRIDED_SLICE", "GATHER", "SPLIT")
 MOVES = (*PIECES, "Squeeze", "Unsqueeze", "Reshape", "Flatten", "Transpose", "SQUEEZE", "RESHAPE", "TRANSPOSE")
+SCORES = ("Sigmoid", "Softmax")  # where they end a model before suppression, they are left with it
 MANY = 8  # pieces of one tensor, such as the scores of each class: from so many on it is given whole
 MOST_NAMED = 8  # in a sentence
 MOST_REDONE = 64  # operators of one value that the application computes from others, rather than to get it, too
@@ -71,12 +72,13 @@ def find_tail(
         return None
     wanted = _behind(makers, outputs, cuts) - _behind(makers, cuts, ())
     left = [node for node in nodes if id(node) in wanted and live.intersection(node.output)]
-    return Tail(tuple(cuts), tuple(TailOperator(one.op_type, one.name or one.output[0], said(one)) for one in left))
+    rows = tuple(TailOperator(one.op_type, one.name or one.output[0], said(one)) for one in left)
+    return Tail(tuple(cuts), rows, tuple(fixed))
 
 
 def note_of(tail: Tail, before: bool = False) -> str:
     """For whoever writes the application; `before`: it was cut when it was quantised."""
-    named = [one for one in tail.operators if one.values or one.kind in BY_VALUES]
+    named = [one for one in tail.operators if one.values or one.kind in (*BY_VALUES, *SCORES)]
     shown = "; ".join(map(str, named[:MOST_NAMED])) + ("; ..." if len(named) > MOST_NAMED else "")
     ends = ", ".join(name[:60] for name in tail.outputs[:MOST_NAMED])
     return (
@@ -192,7 +194,7 @@ def _numbers(graph: Any) -> dict[str, float]:
     for name, proto in protos:
         if all(dim == 1 for dim in proto.dims) and not proto.external_data:
             try:
-                found[name] = float(numpy_helper.to_array(proto).reshape(-1)[0])
+                found[name] = float(f"{numpy_helper.to_array(proto).reshape(-1)[0]:.7g}")
             except (ValueError, TypeError, IndexError):
                 continue  # a damaged constant is refused where it is read
     return found
@@ -230,9 +232,10 @@ def custom_numbers(data: bytes) -> dict[str, float]:
 
 
 def tell_tail(model: Any, tail: Tail) -> None:
-    """Writes it into an ONNX model."""
-    if not any(entry.key == KEY for entry in model.metadata_props):
-        model.metadata_props.add(key=KEY, value=json.dumps(tail.as_dict(), separators=(",", ":")))
+    """Writes it into an ONNX model, instead of what stands there."""
+    for entry in [entry for entry in model.metadata_props if entry.key == KEY]:
+        model.metadata_props.remove(entry)
+    model.metadata_props.add(key=KEY, value=json.dumps(tail.as_dict(), separators=(",", ":")))
 
 
 def told_tail(model: Any) -> Tail | None:
@@ -243,7 +246,8 @@ def told_tail(model: Any) -> Tail | None:
         rows = [TailOperator(plain(str(row["kind"])), plain(str(row["name"])),
                              {plain(str(key)): float(value) for key, value in row["values"].items()})
                 for row in found["operators"]]  # fmt: skip
-        return Tail(tuple(plain(str(name)) for name in found["outputs"]), tuple(rows))
+        outputs, fixed = (tuple(plain(str(name)) for name in found[key]) for key in ("outputs", "fixed"))
+        return Tail(outputs, tuple(rows), fixed)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 

@@ -377,8 +377,8 @@ def _faked(table: FlatTable, name: str, tensors: _Tensors) -> list[Op]:
         raise ModelError("FAKE_QUANT takes one tensor and gives one", where=name)
     x, y = tensors.at(given[0]), tensors.at(made[0])
     quant, (low, high) = tflite_ops.fake_format(table.table(OperatorField.OPTIONS) or tflite_ops.EMPTY, name)
-    if not x.is_float or not y.is_float:
-        raise ModelError(f"FAKE_QUANT of {x.dtype}", where=name)
+    if not (x.is_float and y.is_float) or (x.data is not None and not np.isfinite(x.data).all()):
+        raise ModelError(f"FAKE_QUANT of {x.dtype} that are no real numbers", where=name)
     y = tensors.listed[made[0]] = replace(y, shape=x.shape)
     if x.data is not None:
         codes = np.clip(np.rint(x.data / np.float64(quant.scales[0])) + quant.zero_points[0], low, high)

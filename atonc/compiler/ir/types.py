@@ -156,9 +156,11 @@ class Tail:
 
     outputs: tuple[str, ...]  # where the model ends instead
     operators: tuple[TailOperator, ...]
+    fixed: tuple[str, ...] = ()  # of the outputs, those that the model has anyway
 
     def as_dict(self) -> dict[str, Any]:
-        return {"outputs": list(self.outputs), "operators": [dict(vars(one)) for one in self.operators]}
+        operators = [dict(vars(one)) for one in self.operators]
+        return {"outputs": list(self.outputs), "operators": operators, "fixed": list(self.fixed)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from atonc.compiler.lower.stripes import lower_stripe
 from atonc.compiler.ops import kinds
 from atonc.compiler.ops.functions import FUNCTIONS
 from atonc.compiler.ops.values import same_codes
-from atonc.compiler.plan.policy import MOST_CODES
+from atonc.compiler.plan.policy import MOST_CODES, MOST_SHOWN
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.plan.types import CpuPlan
 from atonc.compiler.schedule.types import LoweredOperator
@@ -248,10 +248,12 @@ def _unproven(op: Op, recipe: Recipe, context: Context) -> list[TaskGroup]:
 
 def _shown_fine(op: Op, recipe: Recipe, refused: RefusedForm, context: Context) -> list[TaskGroup]:
     """Channels whose scales are degenerate may be far off in theory and hardly ever are. A form that is right in many
-    values, of typical inputs and of codes at random, is taken; verification holds it to that."""
+    values, of typical inputs and of codes at random, is taken; verification holds it to that. Sums that need more than
+    16 bits on their way may be one code of 8 bits off."""
     context.facts = context.facts.any_error
     groups = recipe(op, context)
-    meaning, most = context.semantics[op.name], MOST_CODES * error_step(context.tensor(op.outputs[0]))
+    step = error_step(context.tensor(op.outputs[0]))
+    meaning, most = context.semantics[op.name], float(MOST_SHOWN) if step > 1 else MOST_CODES
     if farthest(context, op) > most:
         raise Refusal.of(refused)
     context.semantics[op.name] = replace(meaning, error=min(meaning.error, most))

@@ -91,6 +91,7 @@ USUAL_RESULTS = 40_000  # of a layer; in smaller ones an epoch counts for more
 MOST_PIECES, MOST_PIECES_EVER = 6, 24  # groups, where all channels are good enough and where some are not
 TELLING_VALUES = 1 << 13  # of a layer, on typical and random inputs: none beyond MOST_CODES counts more than theory
 MOST_CODES = 2.0  # that a layer may be from exact arithmetic before it goes to the CPU: the next layer hardly sees them
+MOST_SHOWN = 256  # codes of 16 bits in many values of a layer that theory sends to the CPU: one of 8 bits
 WIDE_STEP = 32  # codes of 16 bits that count as one of 8 bits where errors are weighed: they are worth an eighth of it
 
 

@@ -320,15 +320,10 @@ def _kept(
     everybody, after = [one.name for one in sources], {one.name: one.network.after for one in sources}
     wanted = [
         (one.graph.tensors[tensor].elements * item_bytes(one.graph.tensors[tensor]), one.name, tensor, survives, why)
-        for one in sources
+        for one, net in ((one, one.network) for one in sources)
         for edges, survives, ours, why in (
-            (one.graph.frame_inputs, one.network.inputs_survive, one.network.options.inputs_allocation, _INPUTS),
-            (
-                one.graph.frame_outputs,
-                one.network.outputs_survive,
-                one.network.options.outputs_allocation,
-                _asked_by(one.network, after),
-            ),
+            (one.graph.frame_inputs, net.inputs_survive, net.options.inputs_allocation, "inputs_survive"),
+            (one.graph.frame_outputs, net.outputs_survive, net.options.outputs_allocation, _asked_by(net, after)),
             (_states(one), tuple(name for name in everybody if name != one.name), True, "a state"),
         )
         for tensor in edges
@@ -341,12 +336,8 @@ def _kept(
     wanted = [row for row in wanted if row[1] != second] + moved
     places = parts.places_at_an_end(memory, [row[0] for row in wanted[: len(wanted) - len(moved)]], low)
     places += parts.places_from(other_end or 0, [row[0] for row in moved])
-    return tuple(
-        Kept(name, tensor, span, who, why) for (_, name, tensor, who, why), span in zip(wanted, places, strict=True)
-    )
-
-
-_INPUTS = "inputs_survive"
+    rows = zip(wanted, places, strict=True)
+    return tuple(Kept(name, tensor, span, who, why) for (_, name, tensor, who, why), span in rows)
 
 
 def _asked_by(network: AppNetwork, after: Mapping[str, str]) -> str:

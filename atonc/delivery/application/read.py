@@ -332,10 +332,8 @@ def _reserved(tables: Sequence[TomlTable], board: Board) -> tuple[Reservation, .
             if one.name.lower() == other.name.lower():
                 raise table.wrong("name", f"{one.name!r} is reserved twice", remedy="give each a name of its own")
             if one.start < other.end and other.start < one.end:
-                remedy = "give one of them another address, or another memory"
-                raise table.wrong(
-                    "address" if table.has("address") else "memory", f"meets {other.name!r}", remedy=remedy
-                )
+                key = "address" if table.has("address") else "memory"
+                raise table.wrong(key, f"meets {other.name!r}", remedy="give one of them another place")
         found.append(one)
     return tuple(found)
 

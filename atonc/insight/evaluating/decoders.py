@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from atonc.compiler.inputs.arrays import read_arrays
+from atonc.compiler.ir import Graph
 from atonc.insight.evaluating.boxes import (
     EXPONENTIAL,
     FACES,
@@ -172,6 +173,20 @@ def _fitted(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) ->
 def fitting(shapes: Shapes, side: Side, anchors: int = 0) -> list[str]:
     """Names of the families that outputs of these shapes may be of."""
     return [f.name for f in FAMILIES.values() if _fitted(f, shapes, side, anchors or len(f.anchors) or 1) is not None]
+
+
+def post_notes(source: Graph) -> list[str]:
+    """What `--post` has for a detector that was cut before its suppression; shapes do not say what values mean."""
+    numbers = {key: value for one in source.tail.operators for key, value in one.values.items()} if source.tail else {}
+    shapes, inputs = [source.tensors[name].shape for name in source.outputs], source.tensors[source.inputs[0]].shape
+    names = fitting(shapes, (inputs[-1], inputs[-2])) if "IoU" in numbers and len(inputs) == 4 else []
+    flags = {"IoU": "--post-iou", "score": "--post-score"}
+    said = "".join(f" {flag} {numbers[key]:.3g}" for key, flag in flags.items() if numbers.get(key))
+    return [
+        f"by their shapes the outputs may be of {name}: generate --post {name}{said} writes the rest as C, where "
+        "values are what docs/post_processing.md says of it"
+        for name in names[:1]
+    ]
 
 
 def decoder_for(

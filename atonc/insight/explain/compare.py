@@ -326,7 +326,7 @@ def _agreement(one: _OutputLoss, other: _OutputLoss) -> OutputAgreement:
 
 
 TIMES, MICROJOULES = "times", "uJ"  # units: of a ratio, of an inference
-ENERGY = "energy of core and memories, estimated"
+ENERGY = "energy of core and memories"
 
 
 @dataclass(frozen=True)

@@ -208,6 +208,7 @@ COMPOSED = ("Clip", "Selu", "Celu", "Gelu", "Softsign", "Pow", "Add", "Sub", "Mu
 ONE_VALUE = (*(row.onnx for row in FUNCTIONS.values() if row.onnx), *COMPOSED)
 ARITHMETIC = ("Add", "Sub", "Mul", "Max", "Min", "Div")
 TAILS = ("Softmax",)
+DECODING = ("Add", "Sub", "Mul", "Div", "Exp", "Pow")
 OTHERS = ("GlobalAveragePool", "AveragePool", "ReduceMean", "Resize", "PRelu", "InstanceNormalization",
           "LayerNormalization", "RMSNormalization")  # fmt: skip
 FUSED = ("Relu", "Clip")
@@ -282,6 +283,19 @@ def magnitudes(graph: FloatGraph) -> tuple[str, ...]:
         if node.op_type == "Sqrt" and (squares := _squares(graph, node.input[0])):
             found |= {node.name, *squares}
     return tuple(node.name for node in graph.nodes if node.name in found)
+
+
+def decodings(graph: FloatGraph) -> tuple[str, ...]:
+    """Nodes that make boxes of what the last layers give: products, sums and exponentials with no layer behind them, on
+    the way to the outputs. Each rounds to codes of its own range, a share of a pixel that small boxes feel."""
+    read_on, found, made = _read_on(graph), dict[str, str](), set[str]()
+    for node in graph.nodes:
+        behind = node.op_type in DECODING or made.intersection(node.input)
+        if behind and node.name not in read_on and node.op_type not in WEIGHTED:
+            found[node.name] = node.op_type
+            made.update(node.output)
+    sums = [kind for kind in found.values() if kind in DECODING]
+    return tuple(found) if len(sums) > 1 and {"Add", "Sub"}.intersection(sums) else ()
 
 
 def _squares(graph: FloatGraph, name: str) -> set[str]:

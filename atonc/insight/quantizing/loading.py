@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from inspect import getsource
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +12,14 @@ import numpy as np
 
 from atonc.compiler.frontends import limits
 from atonc.compiler.frontends.limits import model_bytes, require_names, size_given
+from atonc.compiler.frontends.onnx_control import renamed_nodes
 from atonc.compiler.frontends.onnx_qdq import constant_data, given_value, open_sizes
 from atonc.compiler.frontends.read import is_tflite
 from atonc.compiler.frontends.tails import BY_VALUES, ends_of, needed_nodes, onnx_tail, sort_nodes, tell_tail
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.from_torch import is_pt2
 from atonc.insight.quantizing.graph import CELLS, WEIGHTED, FloatGraph, attribute
+from atonc.insight.quantizing.observe import part_of, run, session
 from atonc.insight.quantizing.transformers import (
     attention_as_products,
     dense_layers,
@@ -199,31 +198,34 @@ def take_ranges(model: Any) -> None:
 
     graph = model.graph
     constants = {proto.name: numpy_helper.to_array(proto) for proto in graph.initializer}
-    coded: dict[str, Any] = {node.output[0]: node for node in graph.node if node.op_type == "QuantizeLinear"}
+    coded: dict[str, Any] = {name: node for node in graph.node for name in node.output[:1]
+                             if node.op_type == "QuantizeLinear"}  # fmt: skip
     back = [node for node in graph.node if node.op_type == "DequantizeLinear"]
+    others = {name for node in graph.node if node.op_type != "DequantizeLinear" for name in node.input}
     for entry in [entry for entry in model.metadata_props if entry.key == RANGES_KEY]:
         model.metadata_props.remove(entry)  # only what is found here counts
-    stored = any(node.op_type in QUANTISED[2:] for node in graph.node) or any(n.input[0] not in coded for n in back)
-    if stored or not all(len(one.input) == 3 and constants.keys() >= {*one.input[1:]} for one in coded.values()):
-        return  # such a model is quantised already
+    paired = all(len(n.output) == 1 and (*n.input, "")[0] in coded for n in back) and others.isdisjoint(coded)
+    paired = paired and all(len(n.input) == 3 and constants.keys() >= {*n.input[1:]} for n in coded.values())
+    if not paired or not coded.keys().isdisjoint(value.name for value in graph.output):
+        return  # such a model is quantised already, and is refused as that
+    formats = {name: [constants[one] for one in node.input[1:]] for name, node in coded.items()}
+    live = [formats[name] for name, node in coded.items() if node.input[0] not in constants]
+    if any((scale.size, zero.size) != (1, 1) or zero.dtype not in (np.int8, np.uint8) for scale, zero in live):
+        return
     rows = []
     for node in back:
         before, target = coded[node.input[0]], node.output[0]
-        source, scale, zero = before.input[0], *(constants[name] for name in before.input[1:])
+        source, (scale, zero) = before.input[0], formats[node.input[0]]
         if not (np.isfinite(scale) & (scale > 0)).all():
             raise ModelError("a scale that is no positive number", where=before.name or source)
         if source in constants:
-            value = fake_quantised(constants[source], scale, zero, attribute(before, "axis", 1))
+            try:
+                value = fake_quantised(constants[source], scale, zero, attribute(before, "axis", 1))
+            except (ValueError, IndexError, ZeroDivisionError) as error:
+                raise ModelError(f"scales that do not fit the weights: {error}", where=before.name or source) from None
             graph.initializer.append(numpy_helper.from_array(value, target))
             graph.node.remove(node)
             continue
-        if scale.size > 1 or zero.dtype.itemsize > 1:
-            raise UnsupportedError(
-                "fake quantisation of an activation with a scale for each channel, or with 16 bits",
-                where=before.name or source,
-                rule="activations have one scale and 8 bits",
-                remedy="compile it as it is (atonc generate)",
-            )
         rows.append((source, target, scale.item(), zero.item() - 128 * (zero.dtype == np.uint8)))
         node.CopyFrom(helper.make_node("Identity", [source], [target], node.name))
     for node in coded.values():
@@ -390,8 +392,8 @@ def tidy(model: Any, name: str) -> Any:
         versions = {entry.domain: entry.version for entry in model.opset_import}
         if versions.get("", versions.get("ai.onnx", 1)) < OPSET:
             model = version_converter.convert_version(model, OPSET)
-        model = _optimised(model, name) if expanded else model  # in what was expanded one fold leads to another
-        found = _optimised(model, name)
+        model = inline_branches(model)
+        found = _optimised(_optimised(model) if expanded else model)  # in what was expanded one fold leads to another
         settle_choices(found.graph)
         drop_empty(found.graph)
         fold_norms(found.graph)
@@ -421,34 +423,68 @@ def tidy(model: Any, name: str) -> Any:
     return found
 
 
-def _fold(source: str, target: str) -> None:
+def inline_branches(model: Any) -> Any:
+    """Every If whose condition follows from constants and shapes becomes the nodes of its branch. onnxruntime does that
+    too, and crashes where one lies in a branch of another."""
+    from onnx import helper, shape_inference
+
+    while any(node.op_type == "If" for node in model.graph.node):
+        model = shape_inference.infer_shapes(model)
+        chosen = ((node, _known(model, node.input[0])) for node in model.graph.node if node.op_type == "If")
+        node, value = next((pair for pair in chosen if pair[1] is not None), (None, None))
+        if node is None or value is None:
+            break
+        body = attribute(node, "then_branch" if value.reshape(-1)[0] else "else_branch", None)
+        nodes, constants, ends = renamed_nodes(body, node.name or node.output[0], {})
+        nodes += [helper.make_node("Identity", [end], [name]) for end, name in zip(ends, node.output, strict=True)]
+        place = list(model.graph.node).index(node)
+        model.graph.node.remove(node)
+        for number, one in enumerate(nodes):
+            model.graph.node.insert(place + number, one)
+        model.graph.initializer.extend(constants)
+    return model
+
+
+def _known(model: Any, wanted: str) -> Array | None:
+    """The value of a tensor, if constants and fixed shapes say it."""
+    from onnx import helper, numpy_helper
+
+    values = (*model.graph.value_info, *model.graph.input)
+    sizes = {value.name: [dim.dim_value for dim in _dims(value)] for value in values}
+    stored = {proto.name: proto for proto in model.graph.initializer}
+    producers = {name: node for node in model.graph.node for name in node.output}
+    needed, waiting = set[str](), [wanted]
+    while waiting:
+        name = waiting.pop()
+        if name in stored or name in needed:
+            continue
+        node = producers.get(name)
+        if node is None or node.op_type in ("If", "Loop", "Scan"):
+            return None
+        size = sizes.get(node.input[0], []) if node.op_type in ("Shape", "Size") and not node.attribute else []
+        if size and all(size):
+            told = np.array(size if node.op_type == "Shape" else np.prod(size), np.int64)
+            stored[name] = numpy_helper.from_array(told, name)
+        else:
+            needed.add(name)
+            waiting += filter(None, node.input)
+    ordered = [node for node in model.graph.node if not needed.isdisjoint(node.output)]
+    ordered.append(helper.make_node("Identity", [wanted], ["known"]))
+    held = [stored[name] for name in dict.fromkeys(n for node in ordered for n in node.input) if name in stored]
+    return run(session(part_of(model, ordered, [], ["known"], held)), {})[0]
+
+
+def _optimised(model: Any) -> Any:
+    import onnx
     import onnxruntime as ort
 
-    settings = ort.SessionOptions()
-    settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    settings.optimized_model_filepath = target
-    settings.log_severity_level = 4
-    ort.InferenceSession(source, settings, providers=["CPUExecutionProvider"])
-
-
-def _apart(*files: str) -> subprocess.CompletedProcess[str]:
-    script = f"import sys\n{getsource(_fold)}\n_fold(*sys.argv[1:])"
-    return subprocess.run([sys.executable, "-c", script, *files], capture_output=True, text=True)
-
-
-def _optimised(model: Any, name: str) -> Any:
-    """In a process of its own where an If lies in another: onnxruntime crashes at some of these."""
-    import onnx
-
     with tempfile.TemporaryDirectory() as folder:
-        source, target = (str(Path(folder) / name) for name in ("model.onnx", "tidy.onnx"))
-        onnx.save(model, source)
-        if not any(node.op_type == "If" for one in [*_graphs(model.graph)][1:] for node in one.node):
-            _fold(source, target)
-        elif (done := _apart(source, target)).returncode:
-            told = (done.stderr.strip().splitlines() or [f"it ends with signal {-done.returncode}"])[-1]
-            what = f"onnxruntime cannot fold an If in a branch of another one: {told[:300]}"
-            raise ModelError(what, where=name, remedy="export the model for one case, without If")
+        target = Path(folder) / "tidy.onnx"
+        settings = ort.SessionOptions()
+        settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        settings.optimized_model_filepath = str(target)
+        settings.log_severity_level = 4
+        ort.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
         return onnx.shape_inference.infer_shapes(onnx.load(target))
 
 

@@ -10,13 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from atonc.compiler.frontends.tails import PIECES
+from atonc.compiler.frontends.tails import MOVES, PIECES, SCORES, tell_tail, told_tail
+from atonc.compiler.ir.types import Tail, TailOperator
 from atonc.insight.quantizing.graph import ONE_VALUE, FloatGraph, attribute, copied, is_scalar
 from atonc.insight.quantizing.judge import UNLIKE
+from atonc.insight.quantizing.loading import cut
 from atonc.insight.quantizing.scales import Seen
 from atonc.machine.base.words import count
 
 THROUGH = ("Concat", "Transpose", "Reshape", "Flatten")
+ORDERED = ("NonMaxSuppression", "TopK", "EfficientNMS_TRT", "BatchedNMS_TRT", "NON_MAX_SUPPRESSION_V4",
+           "NON_MAX_SUPPRESSION_V5", "TOPK_V2")  # fmt: skip
+MADE, BEFORE = ":part", ":before"  # in names of tensors: of parts, and of what a function makes scores of
 MOST_DEPTH = 32  # nodes between a slice and the join
 
 
@@ -24,6 +29,36 @@ def apart(model: Any) -> Any:
     """The model with its joins taken apart, if there is one that nobody reads but by slices."""
     work = _Parts(FloatGraph(model))
     return work.run() if any(node.op_type == "Concat" for node in model.graph.node) else model
+
+
+def before_scores(model: Any) -> Any:
+    """What suppression reads is given before its last sigmoid or softmax: codes of scores near 1 are all alike, so that
+    which box is the best would be lost. The application computes the function, of the few boxes that count."""
+    from onnx.shape_inference import infer_shapes
+
+    tail = told_tail(model)
+    makers = {name: node for node in model.graph.node for name in node.output}
+    outputs, moved = list[str](), dict[str, Any]()
+    for name in (value.name for value in model.graph.output):
+        behind, node = list[Any](), makers.get(name)
+        while node is not None and node.op_type in (*MOVES, "Identity"):
+            behind, node = [node, *behind], makers.get(node.input[0])
+        if tail is None or name not in tail.outputs or name in tail.fixed or node is None or node.op_type not in SCORES:
+            outputs.append(name)
+            continue
+        moved |= {one.name: one for one in [node, *behind]}
+        if MADE in node.input[0]:  # the user knows the name of the scores alone
+            source, before = node.input[0], f"{name}{BEFORE}"
+            for one in model.graph.node:
+                one.input[:], one.output[:] = ([before if n == source else n for n in names]
+                                               for names in (one.input, one.output))  # fmt: skip
+        outputs.append(node.input[0])
+    if tail is None or not moved or not any(one.kind in ORDERED for one in tail.operators):
+        return model
+    cut(model, list(dict.fromkeys(outputs)))
+    rows = (*(TailOperator(one.op_type, one.name, {}) for one in moved.values()), *tail.operators)
+    tell_tail(model, Tail(tuple(dict.fromkeys(outputs)), rows, tail.fixed))
+    return infer_shapes(model)
 
 
 def joins(graph: FloatGraph, seen: Mapping[str, Seen], in_float: Collection[str]) -> list[str]:
@@ -90,7 +125,7 @@ class _Parts:
         """Output, axis, first and end of what the node takes of one axis."""
         graph, shape = self.graph, self.shapes.get(node.input[0], ()) if node.input else ()
         known = all(name in graph.constants for name in node.input[1:] if name)
-        if node.op_type not in PIECES or node.input[0] not in graph.floats or not known:
+        if node.op_type not in PIECES or node.input[0] not in graph.floats or not known or not all(shape):
             return
         rest = [graph.constants[name].reshape(-1).tolist() if name else [] for name in node.input[1:]]
         if node.op_type == "Slice" and len(rest) > 2 and len(rest[2]) == 1 and rest[3:] in ([], [[1]]):
@@ -99,9 +134,8 @@ class _Parts:
         elif node.op_type == "Split":
             axis, start = attribute(node, "axis", 0) % len(shape), 0
             for name in node.output:
-                size = self.shapes[name][axis]
-                yield name, axis, start, start + size
-                start += size
+                start, low = start + self.shapes[name][axis], start
+                yield name, axis, low, start
         elif node.op_type == "Gather" and rest[0]:
             axis = attribute(node, "axis", 0) % len(shape)
             places = [int(place) % shape[axis] for place in rest[0]]
@@ -176,7 +210,7 @@ class _Parts:
     def _node(self, kind: str, inputs: list[str], shape: tuple[int, ...], output: str = "", **attributes: Any) -> str:
         from onnx import helper
 
-        output = output or f"{inputs[0]}:part{len(self.shapes)}"
+        output = output or f"{inputs[0].partition(MADE)[0]}{MADE}{len(self.shapes)}"
         self.made.append(helper.make_node(kind, inputs, [output], f"{output}:apart", **attributes))
         self.shapes[output] = tuple(shape)
         return output

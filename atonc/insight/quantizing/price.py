@@ -24,6 +24,8 @@ from atonc.machine.base.errors import AtoncError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.machine import FLASH, kind_of_label
 
+EDGES = {"quantize": "--input-data-type", "dequantize": "--output-data-type"}
+
 
 @dataclass(frozen=True)
 class QuantizationPrice:
@@ -34,6 +36,8 @@ class QuantizationPrice:
     span_ms: tuple[float, ...] = ()  # how little and how much the milliseconds may be
     flash_bytes: int | None = None  # of constants, every weight as a byte
     flash_bound: Mapping[str, int] = field(default_factory=dict)  # of the cycles by operator: those that flash bounds
+    edges_ms: float = 0.0  # of the milliseconds: from and to float at the edges
+    edges_saved_by: str = ""  # the options with which the application has the integers
 
 
 def require_board(board: str) -> None:
@@ -65,6 +69,9 @@ def price_of(compiled: Compiled) -> QuantizationPrice:
         name: sum(row.cost.cycles for row in rows if kind_of_label(row.cost.bound_by) == FLASH)
         for name, rows in own.items()
     }
+    edges = {op.name: op for op in compiled.graph.ops if op.kind in EDGES}
+    codes = {op.kind: op.outputs[0] if op.kind == "quantize" else op.inputs[0] for op in edges.values()}
+    saved_by = (f"{EDGES[kind]} {compiled.graph.tensors[codes[kind]].dtype}" for kind in EDGES if kind in codes)
     low, high = cost.band.around(cost.latency_ms)
     return QuantizationPrice(
         milliseconds=round(cost.latency_ms, 4),
@@ -73,6 +80,8 @@ def price_of(compiled: Compiled) -> QuantizationPrice:
         span_ms=(round(low, 4), round(high, 4)),
         flash_bytes=compiled.memory_use().weights_bytes,
         flash_bound=bound,
+        edges_ms=round(sum(row.cost.milliseconds for name in edges for row in own.get(name, ())), 4),
+        edges_saved_by=" ".join(saved_by),
     )
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.frontends.tails import note_of, told_tail
-from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, copied, layers_of, magnitudes, own_constants
+from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, copied, decodings, layers_of, magnitudes, own_constants
 from atonc.insight.quantizing.judge import QuantizationJudge, Signal, poor_outputs, unlike_heads
 from atonc.insight.quantizing.loading import parse, raised, read, require_fixed_outputs, tidy, told_ranges
 from atonc.insight.quantizing.mend import Mended, MendOptions, equalise
 from atonc.insight.quantizing.narrow import Narrowed, PrecisionSearch, tensors_of
 from atonc.insight.quantizing.observe import first_norm, require_trained_range, still_outputs, threads
-from atonc.insight.quantizing.parts import apart, joins
+from atonc.insight.quantizing.parts import apart, before_scores, joins
 from atonc.insight.quantizing.price import QuantizationPrice, allowed, candidate_of, choose, require_board
 from atonc.insight.quantizing.recurrent import own_sums, write_out
 from atonc.insight.quantizing.samples import Feed, Samples, read_samples, typed
@@ -51,11 +51,11 @@ PLAIN = ("minmax", "percentile")
 RANGES = {"careful": "output, a quarter cut at most"}
 HEADROOM = (1.5, 1.25, 1.1)  # times the range that was seen
 OFTEN = 1e-3  # of the held values, where so many are beyond the codes
-PREMIUM_DB = 0.25  # what that may cost: a value beyond the range costs its sample tens of dB
+PREMIUM_DB = 0.25  # what wider ranges may cost: a value beyond the range costs its sample tens of dB
 SLOWER = 1.01  # that a model may take longer which has learnt from all samples
 CELL_ENDS = (8.0, 16.0, 32.0, 64.0)  # of ranges; a Tanh is 1 from 4 on
 TUNABLE: tuple[dict[str, Any], ...] = (
-    *({flag: True} for flag in ("tails", "whole", "concats", "near_zeros", "adds", "zeros")),
+    *({flag: True} for flag in ("tails", "boxes", "whole", "concats", "near_zeros", "adds", "zeros")),
     *({"spread": spread} for spread in SPREADS),
     *({"room": room} for room in (2.0, 3.0, 4.0)),
 )
@@ -74,7 +74,8 @@ def quantize(model: Path, data: Path | None, settings: QuantizeOptions | None = 
         float_model, carried, notes = _prepared(float_model, settings, model.name)
         if settings.precision != EIGHT_BITS or settings.wide or cells_of(FloatGraph(float_model)):
             float_model = raised(float_model, model.name)
-        graph, trained = FloatGraph(own_constants(apart(float_model), WEIGHTED)), told_ranges(exported)
+        float_model = before_scores(apart(float_model))
+        graph, trained = FloatGraph(own_constants(float_model, WEIGHTED)), told_ranges(exported)
         graph.ranges = {name: scale for *names, scale in trained for name in names}
         if trained:  # nothing is learnt anew
             settings = replace(
@@ -91,7 +92,7 @@ def quantize(model: Path, data: Path | None, settings: QuantizeOptions | None = 
             samples = read_samples(data, {name: graph.shapes[name] for name in graph.inputs}, settings)
             samples = replace(samples, feeds=tuple(typed(feed, graph.types, str(data)) for feed in samples.feeds))
         require_trained_range(norm, samples.feeds, str(data))
-        tail = told_tail(exported)
+        tail = told_tail(float_model)
         samples = replace(samples, notes=(*samples.notes, *notes, *([note_of(tail)] if tail else [])))
         found = quantize_graph(graph, samples, settings, model.name)
         return replace(found, tail=tail, notes=(*found.notes, *_told_trained(trained, found.model)))
@@ -103,11 +104,8 @@ def _told_trained(trained: Sequence[tuple[str, str, Scale]], made: bytes) -> lis
         return []
     written = FloatGraph(parse(made, "quantised"))
     ends = {"QuantizeLinear": lambda node: node.input[0], "DequantizeLinear": lambda node: node.output[0]}
-    held = {
-        ends[node.op_type](node): written.constants[node.input[1]].tolist()
-        for node in written.nodes
-        if node.op_type in ends
-    }
+    nodes = [node for node in written.nodes if node.op_type in ends]
+    held = {ends[node.op_type](node): written.constants[node.input[1]].tolist() for node in nodes}
     lost = [one for one, other, scale in trained if np.float32(scale.scale) not in (held.get(one), held.get(other))]
     says = f"{len(trained) - len(lost)} ranges are those of fake quantisation in training"
     rest = f"; not so {', '.join(lost[:5])}: not quantised, or with the scale of what it is joined with"
@@ -185,6 +183,7 @@ class QuantizationWork(Workbench):
         self.start(self.graph)
         self._ranges()
         self._heads()
+        self._decoding()
         self._magnitudes()
         self._cells()
         self._headroom()
@@ -216,6 +215,13 @@ class QuantizationWork(Workbench):
         name = "joined outputs keep the scales of their parts"
         if self.apart and not self.keeps(name, self.signal(self.base)):
             self.decide(apart=())
+
+    def _decoding(self) -> None:
+        """Boxes are made of the last layers' results in float, where that helps."""
+        free = self.settings.float_tails and not self.judge.carried.states
+        self.decide(decoding=decodings(self.graph) if free else ())
+        if self.decoding and not self.keeps("arithmetic of boxes in float", self.signal(self.base)):
+            self.decide(decoding=())
 
     def _magnitudes(self) -> None:
         before, found = self.apart, magnitudes(self.graph)
@@ -254,7 +260,7 @@ class QuantizationWork(Workbench):
 
     def accuracy(self, tried: TriedModel, file: Any) -> tuple[OutputAccuracy, ...]:
         """Whole outputs. `file`: what is written, which has learnt from samples that judge here."""
-        models = [tried.model, tried.exchanged][: len(self.halves)]
+        models = tried.models
         judged, learnt = self.verdict(models, True)[0], self.verdict([file] * len(models), True)[0].by_column
         found = []
         for k, (name, one) in enumerate(zip(self.judge.shown, judged.by_column, strict=True)):
@@ -333,7 +339,7 @@ class QuantizationWork(Workbench):
 
     def _changes(self, old: Tuning, new: Tuning) -> bool:
         plan = self.plan(new)
-        if new.tails != old.tails:
+        if (new.tails, new.boxes) != (old.tails, old.boxes):
             return plan != self.plan(old)
         if new.whole != old.whole:
             return True
@@ -354,7 +360,7 @@ class QuantizationWork(Workbench):
         models = self.models(tuning, layers)
         signal, cost = self.verdict(models)[0], cost or self.priced(models[0])
         candidate = candidate_of(tuning.name, signal, cost)
-        return TriedModel(candidate, models[0], tuning, self.state, signal, layers[0], cost, models[-1])
+        return TriedModel(candidate, models[0], tuning, self.state, signal, layers[0], cost, models, layers)
 
     def _sound(self, signal: Signal) -> bool:
         """Whether it is no less sure to be as good as plain ranges and nearest rounding than the best untuned one."""
@@ -400,22 +406,30 @@ class QuantizationWork(Workbench):
         return replace(made, candidate=replace(made.candidate, chosen=True))
 
     def learnt_again(self, tried: TriedModel, feeds: Sequence[Feed]) -> tuple[QuantizedCandidate, Any, Mended]:
-        """The chosen way once more from all samples, kept where it is no slower and not worse.
+        """The chosen way once more from all samples; the file of a half where all of them cost too much: ranges
+        of more samples are wider, and one sample may stretch them all.
 
-        Its figure stays what it was without the samples that judge: now they have been learnt from.
+        The figure stays what it was without the samples that judge: now they have been learnt from.
         """
         self.back_to(tried.state)
         old, taught = tried.candidate, Workbench(self.graph, self.settings, feeds, self.judge)
         vars(taught).update(method=self.method, apart=self.apart)
         taught.start(self.graph)
         layers = taught.mended(tried.tuning, self.walked)
-        model = taught.model(tried.tuning, layers)
-        found = candidate_of(old.name, self.verdict([model] * len(self.halves))[0], self.priced(model))
-        fast = old.milliseconds is None or found.time_ms / old.milliseconds <= SLOWER
-        better = self.judge.signal(model).db >= self.judge.signal(tried.model).db and fast
-        name = "learnt from all samples, the judging ones too: no measure"
-        self.steps.append(QuantizationStep(name, found.snr_db, found.interval_db, None, better))
-        if not better:
-            return old, tried.model, tried.layers
-        kept = replace(found, snr_db=old.snr_db, interval_db=old.interval_db, chosen=old.chosen)
-        return kept, model, layers
+        files = [("all samples", taught.model(tried.tuning, layers), layers, self.graph)]
+        halves = zip(("one half", "the other half"), self.halves, tried.models, tried.layers_of_halves, strict=False)
+        files += [(who, model, one, half.graph) for who, half, model, one in halves]
+        kept, best = (old, tried.model, tried.layers), None
+        for who, model, layers, graph in files:
+            found = self.verdict([model] * len(self.halves))[0]
+            if best is not None and found.db <= best.db + PREMIUM_DB:
+                continue
+            cost = tried.cost if model is tried.model else self.priced(model)
+            better = old.milliseconds is None or (cost.milliseconds or np.inf) / old.milliseconds <= SLOWER
+            name = f"file learnt from {who}, and judged by all: no measure"
+            gain = None if best is None else found.gain_over(best)
+            self.steps.append(QuantizationStep(name, found.db, found.interval(), gain, better))
+            if better:
+                candidate = replace(candidate_of(old.name, found, cost), snr_db=old.snr_db, interval_db=old.interval_db)
+                kept, best, self.graph = (replace(candidate, chosen=old.chosen), model, layers), found, graph
+        return kept

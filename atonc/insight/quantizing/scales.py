@@ -165,6 +165,7 @@ class Tuning:
     """What the NPU likes; each may cost accuracy."""
 
     tails: bool = False  # softmax and what follows in int8
+    boxes: bool = False  # the arithmetic that makes boxes in int8
     concats: bool = False  # one scale for what is joined
     adds: bool = False  # one scale for what is added
     near_zeros: bool = False  # zero point 0 where the range is nearly symmetric
@@ -200,6 +201,7 @@ class Tuning:
 
 TITLES = {
     "tails": "softmax in int8",
+    "boxes": "arithmetic of boxes in int8",
     "concats": "one scale where tensors are joined",
     "adds": "one scale where tensors are added",
     "near_zeros": "zero point 0 where that costs little",

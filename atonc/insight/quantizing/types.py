@@ -306,6 +306,8 @@ class WidePoint(QuantizedRow):
     lost_db: float | None  # what the worst of the tensors loses with 8 bits where all others are wide
     milliseconds: float  # predicted for the whole model
     price_ms: float  # of them, what the step costs
+    edges_ms: float  # of them, from and to float at the edges
+    edges_saved_by: str  # the options that save those
     on_cpu: tuple[str, ...]  # layers that go there by it, with the rule
     kept: bool = False
     chosen: bool = False

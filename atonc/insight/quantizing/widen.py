@@ -174,6 +174,8 @@ class WidthSearch:
             lost_db=max((self.lost_db[group] for group in batch), default=None),
             milliseconds=times[0],
             price_ms=round(times[0] - times[1], 4),
+            edges_ms=trial.cost.edges_ms,
+            edges_saved_by=trial.cost.edges_saved_by,
             on_cpu=tuple(f"{name} ({rule})" for name, rule in slow.items()),
         )
         self.tried.append((point, trial))

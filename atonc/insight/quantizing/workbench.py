@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from atonc.insight.quantizing.calibrate import calibrate
-from atonc.insight.quantizing.graph import FloatGraph, ScalePlan, layers_of, make_plan
+from atonc.insight.quantizing.graph import FloatGraph, ScalePlan, decodings, layers_of, make_plan
 from atonc.insight.quantizing.judge import QuantizationJudge, Signal
 from atonc.insight.quantizing.mend import Mended, MendOptions, mend
 from atonc.insight.quantizing.price import QuantizationPrice, price
@@ -47,7 +47,8 @@ class TriedModel:
     signal: Signal
     layers: Mended = field(default_factory=dict)
     cost: QuantizationPrice = UNPRICED
-    exchanged: Any = None  # the model that the other half taught; where there is none, the same
+    models: Sequence[Any] = ()  # that either half taught
+    layers_of_halves: Sequence[Mended] = ()
 
 
 class Workbench:
@@ -65,6 +66,7 @@ class Workbench:
         self.seen: dict[str, Seen] = {}
         self.base = Tuning()  # what nobody pays for: how cells are kept
         self.apart: tuple[str, ...] = ()  # outputs whose parts keep scales of their own
+        self.decoding: tuple[str, ...] = ()  # what makes boxes, where that is better in float
         self.other: Workbench | None = None
 
     @property
@@ -92,14 +94,16 @@ class Workbench:
         if self.other is not None:
             self.other.start(other or graph)
         states = self.judge.carried.states
-        layers, plans = layers_of(graph), [make_plan(graph, tails, (), states) for tails in (True, False)]
+        layers, last = layers_of(graph), decodings(graph)
+        plans = [make_plan(graph, tails, more, states) for tails in (True, False) for more in ((), last)]
         names = tuple(dict.fromkeys(name for plan in plans for name in plan.tensors))
         self.seen = calibrate(graph, names, layers, self.learn, self.settings.scheduler)
         self.layers = {layer.name: (layer, nearest(graph, layer)) for layer in layers}
 
     def plan(self, tuning: Tuning) -> ScalePlan:
         tails = self.settings.float_tails and not tuning.tails
-        return make_plan(self.graph, tails, self.apart, self.judge.carried.states)
+        more = () if tuning.boxes else self.decoding
+        return make_plan(self.graph, tails, (*self.apart, *more), self.judge.carried.states)
 
     def model(self, tuning: Tuning, layers: Mended | None = None) -> Any:
         plan = self.plan(tuning)

@@ -26,6 +26,7 @@ from atonc.compiler.plan.task import tasks_of
 from atonc.compiler.plan.types import BufferKind, CpuPlan
 from atonc.compiler.request.options import STAGES
 from atonc.compiler.schedule.passes import KERNELS_IN_RAM
+from atonc.insight.evaluating.decoders import post_notes
 from atonc.insight.explain.ours import encryption_evidence, encryption_notes
 from atonc.insight.explain.rules import bound_name
 from atonc.insight.report import document as doc
@@ -195,7 +196,7 @@ def _head(view: CompileView) -> Iterator[doc.Block]:
         f"bytes, first {row['first']}"
         for row in states(view.compiled.program, graph)
     )
-    yield from map(doc.Note, (*source.notes, *(n for n in graph.notes if n not in source.notes)))
+    yield from map(doc.Note, (*source.notes, *post_notes(source), *(n for n in graph.notes if n not in source.notes)))
     kinds = Counter(op.kind for op in graph.ops).most_common()
     yield f"layers: {', '.join(f'{times} {kind}' for kind, times in kinds)}"
     yield f"epochs: {number['total']}, of these {number['npu']} on the NPU and {number['cpu']} on the CPU"
@@ -281,6 +282,12 @@ def memory_chapter(view: CompileView) -> doc.Chapter:
         blocks.append(f"  {outside:,} bytes of {use} lie outside the chip, where they cost most")
     title = doc.head("memory on ", f"{view.board.name}: {memory.ram_text}, weights {memory.weights_bytes:,} bytes")
     return doc.Chapter(title, [*blocks, *encryption_lines(view), *map(doc.Note, memory_notes(view))])
+
+
+def _notes(view: CompileView) -> list[str]:
+    """Each once: of the reader, of what the application has to do, of the passes, of memory."""
+    source, graph = view.compiled.source, view.compiled.graph
+    return list(dict.fromkeys((*source.notes, *post_notes(source), *graph.notes, *memory_notes(view))))
 
 
 def memory_notes(view: CompileView) -> list[str]:
@@ -416,7 +423,7 @@ def as_json(view: CompileView) -> dict[str, Any]:
         "silicon": parts.silicon_data(compiled.silicon),
         "errors": error_data(compiled),
         "verify": _verify_data(compiled.report),
-        "notes": list(dict.fromkeys((*compiled.source.notes, *graph.notes, *memory_notes(view)))),
+        "notes": _notes(view),
         "tail": compiled.source.tail.as_dict() if compiled.source.tail else None,
         "files": list(view.files),
         "seconds": compiled.seconds,
@@ -491,10 +498,10 @@ def encryption_data(view: CompileView) -> dict[str, Any] | None:
 
 
 def _short_head(view: CompileView) -> doc.Chapter:
-    source, graph = view.compiled.source, view.compiled.graph
+    graph = view.compiled.graph
     edges = _edges(graph)
     more = len(_edges(graph, len(graph.tensors))) - len(edges)
-    notes = list(dict.fromkeys((*source.notes, *graph.notes, *memory_notes(view))))
+    notes = _notes(view)
     blocks: list[doc.Block] = [f"  {edge} {edge_text(graph, name, _EDGE_NAME)}" for edge, name in edges]
     blocks += [f"  and {count(more, 'more input or output', 'more inputs and outputs')} (-v)"] if more else []
     blocks += map(doc.Note, notes[:_MOST_NOTES])

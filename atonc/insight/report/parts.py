@@ -36,7 +36,7 @@ def energy_lines(energy: EnergyEstimate) -> list[str]:
 
 
 def energy_row(energy: EnergyEstimate) -> SummaryRow | None:
-    return SummaryRow("energy", f"{energy}; estimated") if energy.known else None
+    return SummaryRow("energy", f"{energy.short}; estimated") if energy.known else None
 
 
 def epochs_text(total: int, npu: int) -> str:

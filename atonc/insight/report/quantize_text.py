@@ -168,8 +168,9 @@ def _sections(result: Quantised, verbose: bool) -> Iterator[doc.Chapter]:
             doc.Column[WidePoint]("tensors", lambda one: width_text(one, verbose), left=True),
         )
         title = "activations of 16 bits, each step with its price (gain over the step before, 95 % CI)"
+        widened = doc.Table(columns, points, "Steps of widening, each measured in the chip's arithmetic")
         yield doc.Chapter(
-            title, [doc.Table(columns, points, "Steps of widening, each measured in the chip's arithmetic")]
+            title, [widened, *map(edges_text, [one for one in points if one.chosen and one.edges_saved_by])]
         )
     blocks: list[doc.Block] = [doc.Table(OUTPUTS, result.outputs, "Outputs")]
     if result.float_nodes:
@@ -187,6 +188,14 @@ def _front_plot(result: Quantised) -> doc.Scatter | None:
         if c.milliseconds is not None
     ]
     return doc.Scatter(dots, "predicted latency (ms)", "signal to noise (dB)") if dots else None
+
+
+def edges_text(point: WidePoint) -> str:
+    """What integers at the edges would save."""
+    saved = f"{point.edges_saved_by} leaves them to an application that has integers"
+    return (
+        f"of {point.milliseconds:.3f} ms, {point.edges_ms:.3f} are conversions from and to float at the edges; {saved}"
+    )
 
 
 def width_text(point: WidePoint, every: bool = True) -> str:

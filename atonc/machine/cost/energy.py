@@ -144,6 +144,11 @@ class EnergyEstimate:
             "source": SOURCE if self.known else UNKNOWN,
         }
 
+    @property
+    def short(self) -> str:
+        """Fits a terminal."""
+        return f"{of_inference(self.uj, f' {COVERS}')}, {amount(self.board_uj.likely, self.uj.likely)} DK board"
+
     def __str__(self) -> str:
         return f"{of_inference(self.uj)} of {COVERS}; whole {BOARD} {amount(self.board_uj.likely)}"
 
@@ -158,10 +163,10 @@ def _in_units(microjoules: float, largest: float) -> tuple[str, str]:
     return (f"{microjoules / 1000:,.2f}", "mJ") if largest >= 1000 else (f"{microjoules:,.1f}", "uJ")
 
 
-def of_inference(span: Between) -> str:
+def of_inference(span: Between, of: str = "/inference") -> str:
     """`24.9 uJ/inference (21.6 to 30.3)`."""
     (low, _), (likely, unit), (high, _) = (_in_units(value, span.likely) for value in span)
-    return f"{likely} {unit}/inference ({low} to {high})"
+    return f"{likely} {unit}{of} ({low} to {high})"
 
 
 @dataclass(frozen=True)
@@ -183,7 +188,7 @@ class PowerTable:
         return Between(*((volts / known["volts"]) ** 2 for volts in known["nominal_volts"]))
 
     def idle_mw(self, npu_mhz: float, cpu_mhz: float) -> float:
-        """Of the whole board between two inferences: CPU awake, NPU without work."""
+        """What the whole board draws between two inferences: CPU awake, NPU without work."""
         awake = self.milliwatts["cpu_awake"].likely * cpu_mhz / self.reference["cpu_mhz"]
         core = (self.milliwatts["asleep"].likely + awake) * self.volts_squared(npu_mhz, cpu_mhz).likely
         return self.rest_mw.likely + core / self.efficiency.likely

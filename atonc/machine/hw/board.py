@@ -224,7 +224,7 @@ def parse_toml(text: str, file: str) -> TomlTable:
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        remedy = next((fix for begins, fix in _SYNTAX.items() if str(error).startswith(begins)), "see https://toml.io")
+        remedy = next((fix for begins, fix in _SYNTAX.items() if str(error).startswith(begins)), "write key = value")
         line, key = _statement(text, str(error))
         where = f"{file}, line {line}" + (f", {plain(key)}" if key else "")
         what = "nested too deeply" if isinstance(error, RecursionError) else plain(str(error))[:200]
@@ -234,20 +234,13 @@ def parse_toml(text: str, file: str) -> TomlTable:
 
 # how the parser's message begins -> what to do
 _SYNTAX = {
-    "maximum recursion": "write plain lists and tables",
     "Invalid value": 'texts stand in "quotes"; numbers, true and false do not',
-    "Cannot overwrite": "say each key once in its table; begin every entry of a list with two brackets: [[network]]",
-    "Cannot declare": "write each [table] once; of a list, such as [[network]], every entry with two brackets",
-    "Cannot mutate": "say everything of a table in one place",
+    "Cannot": "say each key and each [table] once; begin every entry of a list with two brackets: [[network]]",
     "Illegal character": "close the quotes in their own line, and write \\n for a new line",
-    "Unclosed array": "close the list with ]",
-    "Unclosed inline": "close the table with }",
-    "Unterminated string": "close the quotes",
-    "Expected '='": "write key = value, each in a line of its own",
+    "Un": "close the quotes or the bracket, and write \\\\ for a backslash",
     "Expected newline": 'one key = value a line; what is no number, such as "100K", stands in quotes',
     "Expected ']": "a table is [name], an entry of a list [[name]]",
-    "Invalid statement": "write key = value; behind a # stands a remark",
-    "Unescaped": "write \\\\ for a backslash, or take 'single quotes'",
+    "maximum recursion": "write plain lists and tables",
 }
 _AT_LINE = re.compile(r"\(at line (\d+), column \d+\)")
 _MOST_LINES = 40  # of one statement that is looked for

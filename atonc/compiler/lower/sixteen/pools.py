@@ -127,20 +127,24 @@ def lower_max_pool(op: Op, context: Context) -> list[TaskGroup]:
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     require_centred(x, y)
     kernel, stride = tuple(op.attrs["window"]), tuple(op.attrs.get("stride", (1, 1)))
-    plain = not any(op.attrs.get("padding", ())) and tuple(op.attrs.get("dilation", (1, 1))) == (1, 1)
+    top, left, *_ = padding = tuple(op.attrs.get("padding", (0, 0, 0, 0)))
+    plain = tuple(op.attrs.get("dilation", (1, 1))) == (1, 1) and max(padding) < min(kernel)
     if not plain or not 1 < prod(kernel) <= MOST_PLACES or x.scale != y.scale or "clip" in op.attrs or x.shape[0] != 1:
-        seen = f"windows of {kernel}, padded, dilated, clipped or of another scale"
-        limit = f"2 to {MOST_PLACES} places without padding, one scale"
-        raise Refusal(WIDE_POOLS, seen, limit, "pad before, or use 8 bits")
+        seen = f"windows of {kernel}, dilated, clipped or of another scale"
+        raise Refusal(WIDE_POOLS, seen, f"2 to {MOST_PLACES} places, one scale", "use 8 bits")
     graph = context.graph
     context.explain(op, lambda given: [ints(evaluate(graph, op, given)[0].codes)])
     origin, (_, height, width, channels) = origin_of(op), y.shape
     whole = StridedView.whole(context.buffer(x.name), x.shape[1:], 2)
     places, moves = list[str](), list[Move]()
     for down, right in product(*map(range, kernel)):
-        near = whole.cut(0, down, height, stride[0]).cut(1, right, width, stride[1])
         places.append(context.scratch(2 * y.elements, "one place of all windows"))
-        moves.append(Move(near, StridedView.whole(places[-1], (height, width, channels), 2)))
+        far = StridedView.whole(places[-1], (height, width, channels), 2)
+        for (i, rows, y_from), (k, columns, x_from) in product(
+            _inside(down - top, height, stride[0], x.shape[1]), _inside(right - left, width, stride[1], x.shape[2])
+        ):
+            near = whole.cut(0, y_from, rows, stride[0]).cut(1, x_from, columns, stride[1])
+            moves.append(Move(near, far.cut(0, i, rows, 1).cut(1, k, columns, 1)))
     groups = copy(context, moves, origin, f"places of {op.name}")
     while len(places) > 1:
         last, pairs = len(places) == 2, list(zip(places[::2], places[1::2], strict=False))
@@ -153,3 +157,14 @@ def lower_max_pool(op: Op, context: Context) -> list[TaskGroup]:
         groups.append(TaskGroup(tuple(tasks)))
         places += rest
     return groups
+
+
+def _inside(first: int, count: int, stride: int, size: int) -> Iterator[tuple[int, int, int]]:
+    """Where so many windows have one of their places: from which window on, how many, and where in the picture. What is
+    beyond its border counts as the pixel there, which the same window sees as well."""
+    start = min(count, max(0, -(first // stride)))
+    end = max(start, min(count, (size - 1 - first) // stride + 1))
+    yield from ((k, 1, 0) for k in range(start))
+    if end > start:
+        yield start, end - start, first + start * stride
+    yield from ((k, 1, size - 1) for k in range(end, count))
