@@ -21,6 +21,7 @@ settings.load_profile("explore" if os.environ.get("ATONC_EXPLORE") else "repeata
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite-figures", action="store_true", help="write tests/golden/figures.toml anew")
+    parser.addoption("--rewrite-said", action="store_true", help="write tests/golden/said anew")
     parser.addoption("--rewrite-numerics", action="store_true", help="write tests/golden/numerics_2x.toml anew")
 
 

@@ -39,6 +39,7 @@ AREAS = ("search", "cost", "placement", "reports", "emit", "arithmetic", "delive
 PROCESSOR_SECONDS = 3600  # of one run of tests: a mutant that never ends is found too
 NEAR_SECONDS = 60  # of the nearest tests of a random mistake; those around them may take as long again, four times
 NEAR_FILES, AROUND_FILES = 8, 30
+RECORDED = ("tests/views/test_default_output.py",)  # what every verb says and writes, word for word
 NEVER_ENDS = "never ends"
 PASSED, FAILED, INTERRUPTED = 0, 1, 2  # how pytest ends; the last one where a file cannot even be read
 NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "node_modules")
@@ -220,6 +221,8 @@ def _circles(mutant: Mutant, whole: bool, wide: bool) -> Iterator[tuple[str, Seq
     if mutant.tests:
         yield "near", mutant.tests, NEAR_SECONDS if by_rule else PROCESSOR_SECONDS
     folders = sorted({str(Path(name.partition("::")[0]).parent) for name in mutant.tests if ".py" in name} - {"tests"})
+    if by_rule:
+        yield "said", RECORDED, 3 * NEAR_SECONDS
     if wide and by_rule and mutant.around:
         yield "around", mutant.around, 4 * NEAR_SECONDS
     elif wide and not by_rule and folders:

@@ -50,6 +50,17 @@ class Spectral(nn.Module):  # type: ignore[misc, name-defined]
         return x + torch.linalg.eigvals(x).real[..., None]
 
 
+class Picking(nn.Module):  # type: ignore[misc, name-defined]
+    """What it gives has as many values as are large."""
+
+    def __init__(self, how: Any) -> None:
+        super().__init__()
+        self.conv, self.how = nn.Conv2d(3, 4, 3), how
+
+    def forward(self, x: Any) -> Any:
+        return self.how(torch.relu(self.conv(x)))
+
+
 class Branching(nn.Module):  # type: ignore[misc, name-defined]
     def forward(self, x: Any) -> Any:
         return 2 * x if x.sum() > 0 else x
@@ -79,6 +90,18 @@ def test_a_refusal_names_the_module(inner: Any, words: str) -> None:
     with pytest.raises(atonc.errors.UnsupportedError, match=words) as caught:
         atonc.torch.to_onnx(Small(inner), torch.randn(1, 1, 8, 8))
     assert caught.value.where.startswith("backbone.1") and caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("how", "left"), [(lambda y: y[y > 0.2], "NonZero"), (torch.unique, "Unique")], ids=["mask", "unique"]
+)
+def test_what_has_no_fixed_size_is_left_to_the_application_and_told(how: Any, left: str) -> None:
+    torch.manual_seed(0)
+    few = {"objective": "accuracy", "calibration": "minmax"}
+    with pytest.warns(UserWarning, match=f"the application: .*{left}"):
+        made = atonc.torch.quantize(Picking(how), torch.randn(1, 3, 6, 6), torch.randn(16, 1, 3, 6, 6), **few)
+    assert made.tail is not None and made.tail.operators[-1].kind in (left, "GatherND", "Transpose")
+    assert [one.name for one in made.outputs] == list(made.tail.outputs)
 
 
 def test_the_mode_of_every_part_is_put_back() -> None:

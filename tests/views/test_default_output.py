@@ -1,9 +1,21 @@
-"""What people read: the default text of every verb, on networks of every operator and with every rule. Tests that read
-JSON do not see a text that cannot be made."""
+"""What people read: the text of every verb, on networks of every operator and with every rule. Tests that read JSON do
+not see a text that cannot be made.
+
+`tests/golden/said` has these texts word for word, the digests of the files that are written with them, and the models
+(other versions of onnxruntime could draw others). Whoever changes a text, a figure or a byte writes them anew
+
+    pytest tests/views/test_default_output.py --rewrite-said
+
+reads the difference, and says in the commit why it is right.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,16 +36,32 @@ from tests.insight.views import compile_view
 from tests.kernels.kernel_examples import examples
 from tests.views.random_models import every_operator, random_model
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 STYLES = ("int8", "int16", "float")
 ODD = {  # first operator and style, each with a seed whose network is not refused
-    "a PReLU on the NPU or not": ("prelu", "int8", 1),
-    "a PReLU of 16 bits": ("prelu", "int16", 2),
-    "16 bits that are not symmetric": ("conv", "uint16", 3),
-    "a state in float": ("recurrent", "float", 4),
-    "dilated pooling": ("pool", "uint8", 5),
-    "a LayerNorm in parts": ("norm", "mixed", 6),
-    "edges of floats": ("edges_of_floats", "float", 7),
-    "all on the CPU": ("soft", "float", 9),
+    "a_PReLU_on_the_NPU_or_not": ("prelu", "int8", 1),
+    "a_PReLU_of_16_bits": ("prelu", "int16", 2),
+    "16_bits_that_are_not_symmetric": ("conv", "uint16", 3),
+    "a_state_in_float": ("recurrent", "float", 4),
+    "dilated_pooling": ("pool", "uint8", 5),
+    "a_LayerNorm_in_parts": ("norm", "mixed", 6),
+    "edges_of_floats": ("edges_of_floats", "float", 7),
+    "all_on_the_CPU": ("soft", "float", 9),
+}
+TO_CODES = "--input-data-type int8 --output-data-type int8 --cut-output-tensors dense"
+DELIVERED = {  # what goes to firmware, other projects and boards
+    "layouts": [
+        *(f"generate digits/digits.tflite --layout {name} -o {name}" for name in ("zephyr", "openmv", "cmsis")),
+        f"generate digits/digits.tflite --layout rust -o rust {TO_CODES}",
+        "generate digits/digits.tflite -r split -o image",
+        "generate digits/digits.tflite --hex --stai --selftest --shared-kernels -o all",
+    ],
+    "applications": ["app build two_networks.toml -o app"],
+    "boards": [
+        *(f"board {what} stm32n6570-dk" for what in ("show", "linker", "mpool")),
+        "board list",
+        "probe writers-share-word -o probes",
+    ],
 }
 # no ONNX node alone becomes one of them: passes make or fold them, or only TFLite has them (tests/frontends)
 ELSEWHERE = {
@@ -44,36 +72,84 @@ ELSEWHERE = {
 }
 
 
+Say = Callable[..., str]
+SAID = Path(__file__).parents[1] / "golden" / "said"
+MOST_LINES = 500  # of a text that is kept in words
+OF_THE_MACHINE = "  with optimisation"  # kernels of the reference that differ between processors
+SECONDS = re.compile(r"\b\d+\.\d+ s\b")
+
+
+def model(request: pytest.FixtureRequest, name: str, make: Callable[[], bytes]) -> Path:
+    """As it was when its texts were recorded."""
+    kept = SAID / f"{name}.onnx"
+    if request.config.getoption("--rewrite-said") or not kept.is_file():
+        kept.write_bytes(make())
+    return kept
+
+
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("every operator")
-    for style in STYLES:
-        (folder / f"{style}.onnx").write_bytes(every_operator(style))
-    return {style: folder / f"{style}.onnx" for style in STYLES}
+def models(request: pytest.FixtureRequest) -> dict[str, Path]:
+    return {style: model(request, style, partial(every_operator, style)) for style in STYLES}
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: object) -> str:
-    """The default text of a verb that ends well."""
-    code = main([str(word) for word in words])
-    out = capsys.readouterr()
-    assert code == 0, f"{words[0]}: exit code {code}, {out.err[-500:]}"
-    assert out.out.strip(), words
-    return out.out
+def digests(folder: Path) -> list[str]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return [f"{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}  {path.relative_to(folder)}" for path in files]
+
+
+def told(text: str) -> list[str]:
+    """The lines, or how many there are and their digest where nobody would read them."""
+    text = SECONDS.sub("- s", text)
+    lines = [line for line in text.rstrip().splitlines() if not line.startswith(OF_THE_MACHINE)]
+    short = [f"{len(lines)} lines, {hashlib.sha256(text.encode()).hexdigest()[:16]}"]
+    return lines if len(lines) <= MOST_LINES else short
+
+
+@pytest.fixture
+def say(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Iterator[Say]:
+    """Runs a verb and gives its text; all texts of a test and what it wrote are compared with their record."""
+    monkeypatch.chdir(tmp_path)  # no path in a text
+    monkeypatch.setenv("COLUMNS", "120")
+    kept: list[str] = []
+
+    def say(*words: str) -> str:
+        code = main(list(words))
+        out = capsys.readouterr()
+        assert code == 0, f"{words[0]}: exit code {code}, {out.err[-500:]}"
+        assert out.out.strip(), words
+        kept.extend([f"$ atonc {' '.join(words)}", *told(out.out), ""])
+        return out.out
+
+    before = request.session.testsfailed
+    yield say
+    if request.session.testsfailed > before:
+        return  # what is missing says nothing then
+    found = [*kept, *digests(tmp_path)]
+    record = SAID / f"{request.node.callspec.id}.txt"
+    if request.config.getoption("--rewrite-said"):
+        record.write_text("\n".join([*found, ""]))
+    recorded = record.read_text().splitlines() if record.is_file() else []
+    assert found == recorded, "say so in the commit, and --rewrite-said"
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_every_verb_says_something_of_every_operator(
-    style: str, models: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    model, build, page = models[style], tmp_path / "build", tmp_path / "page.html"
-    text = said(capsys, "generate", model, "--allow-float", "-o", build)
+def test_every_verb_says_something_of_every_operator(style: str, models: dict[str, Path], say: Say) -> None:
+    Path("model.onnx").write_bytes(models[style].read_bytes())
+    text = say("generate", "model.onnx", "--allow-float", "-o", "build")
     assert "on the CPU" in text and "verified" in text
-    assert "passed" in said(capsys, "validate", model, "--allow-float", "--io-only", "-b", 2)
-    assert "latency" in said(capsys, "explain", model, "--allow-float")
-    for words in (("explain", build), ("compare", build, build), ("run", build), ("view", build, "--save", page)):
-        said(capsys, *words)
+    assert "passed" in say("validate", "model.onnx", "--allow-float", "--io-only", "-b", "2")
+    assert "latency" in say("explain", "model.onnx", "--allow-float")
+    say("analyze", "model.onnx", "--allow-float", "-v")
+    for words in (("explain", "build", "-v"), ("compare", "build", "build"), ("run", "build")):
+        say(*words)
+    say("view", "build", "--save", "page.html")
     if style != "float":
-        assert "epoch" in said(capsys, "disasm", build / "network_ecblobs.h", "--epochs")
+        assert "epoch" in say("disasm", "build/network_ecblobs.h", "--epochs")
 
 
 def test_the_networks_hold_every_operator(models: dict[str, Path]) -> None:
@@ -87,17 +163,26 @@ def test_calls_of_every_kernel_can_be_told(number: int) -> None:
 
 
 @pytest.mark.parametrize("what", ODD)
-def test_odd_networks_can_be_told(what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_odd_networks_can_be_told(what: str, say: Say, request: pytest.FixtureRequest) -> None:
     first, style, seed = ODD[what]
-    model = tmp_path / "odd.onnx"
-    model.write_bytes(random_model(seed, first, style))
-    said(capsys, "generate", model, "--allow-float", "-o", tmp_path / "build")
-    said(capsys, "explain", model, "--allow-float")
+    kept = model(request, what, partial(random_model, seed, first, style))
+    Path("model.onnx").write_bytes(kept.read_bytes())
+    say("generate", "model.onnx", "--allow-float", "-o", "build")
+    say("explain", "model.onnx", "--allow-float")
+
+
+@pytest.mark.parametrize("what", DELIVERED)
+def test_what_is_delivered(what: str, say: Say) -> None:
+    for name in ("digits/digits.tflite", "digits/digits.onnx", "two_networks.toml"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_bytes((EXAMPLES / name).read_bytes())
+    for words in DELIVERED[what]:
+        say(*words.split())
 
 
 @pytest.mark.parametrize("verb", ["ops", "board", "doctor"])
 def test_verbs_without_a_model(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    said(capsys, *((verb, "list") if verb == "board" else (verb,)))
+    assert main([verb, "list"] if verb == "board" else [verb]) == 0 and capsys.readouterr().out.strip()
 
 
 def texts(view: CompileView) -> str:

@@ -162,7 +162,7 @@ def _follows(name: str, others: Collection[str], makers: Mapping[str, Any], live
 
 
 def onnx_tail(model: Any, layers: bool = False) -> Tail | None:
-    """Of an ONNX model; shapes and types are looked for only where there is something to cut."""
+    """The tail of an ONNX model; shapes and types are looked for only where there is something to cut."""
     graph = model.graph
     if not any(node.op_type in (*BY_VALUES, "Loop", "If") for node in graph.node):
         return None

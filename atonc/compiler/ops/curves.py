@@ -37,7 +37,7 @@ class Curve:
 
 
 def curve_of(op: Op, graph: Graph) -> Curve | None:
-    """Of an operator that the CPU computes so; None for any other."""
+    """The curve of an operator that the CPU computes so; None for any other."""
     single = op.kind == "table" or (op.kind in FUNCTIONS and FUNCTIONS[op.kind].limits is None)
     if not single or len(op.inputs) != 1:
         return None

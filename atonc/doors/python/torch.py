@@ -82,10 +82,14 @@ def export(prepared: TrainingNetwork, path: str | PathLike[str]) -> None:
 
 
 def _quantised(module: Any, example: Any, samples: Any, options: Mapping[str, Any]) -> QuantisedResult:
+    from atonc.compiler.frontends.tails import note_of
     from atonc.doors.python.interface import quantize as quantize_model
 
     model = to_onnx(module, example)
-    return quantize_model(model, _arrays(model, example, samples), **options)
+    made = quantize_model(model, _arrays(model, example, samples), **options)
+    if made.tail is not None:  # outputs are not those of the module
+        warnings.warn(note_of(made.tail), stacklevel=4)
+    return made
 
 
 def _arrays(model: Any, example: Any, samples: Any) -> dict[str, Array]:

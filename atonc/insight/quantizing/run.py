@@ -360,7 +360,9 @@ class QuantizationWork(Workbench):
         models = self.models(tuning, layers)
         signal, cost = self.verdict(models)[0], cost or self.priced(models[0])
         candidate = candidate_of(tuning.name, signal, cost)
-        return TriedModel(candidate, models[0], tuning, self.state, signal, layers[0], cost, models, layers)
+        return TriedModel(
+            candidate, models[0], tuning, self.state, signal, layers[0], cost, models=models, layers_of_halves=layers
+        )
 
     def _sound(self, signal: Signal) -> bool:
         """Whether it is no less sure to be as good as plain ranges and nearest rounding than the best untuned one."""
