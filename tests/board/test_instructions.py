@@ -204,3 +204,21 @@ def test_what_is_missing_stops_with_its_name(pattern: Pattern) -> None:
 
 def _vector(word: int) -> bool:
     return instructions.make_core().vectors.table.find(word) is not None
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"), list(enumerate(("EQ", "VS", "GE", "GT"))), ids=("EQ", "VS", "GE", "GT")
+)
+def test_a_choice_between_doubles_looks_at_the_flags(condition: int, holds: str) -> None:
+    """VSEL.F64 runs on a core of its own, which has to know them."""
+
+    class Registers(dict[str, int]):
+        register, set_register = dict.__getitem__, dict.__setitem__
+
+    unit, (word, pattern) = v81m.DoubleUnit(), (0xFE06_9B09 | condition << 20, v81m.DOUBLES[-1])
+    for flags in range(16):
+        n, z, v = flags >> 3 & 1, flags >> 2 & 1, flags & 1
+        wanted = {"EQ": z, "VS": v, "GE": n == v, "GT": not z and n == v}[holds]
+        core = Registers({f"D{k}": 0 for k in range(16)} | {"D6": 111, "D9": 222, "FPSCR": 0, "XPSR": flags << 28})
+        unit.execute(Instruction(pattern, word), core)
+        assert core["D9"] == (111 if wanted else 222), flags

@@ -367,6 +367,8 @@ class DoubleUnit:
         names = [*(f"D{number}" for number in sorted(_touched(instruction.word))), "FPSCR"]
         for name in names:
             self._uc.reg_write(self._id(name), core.register(name))
+        state = self._uc.reg_read(self._id("CPSR")) & ~_FLAGS
+        self._uc.reg_write(self._id("CPSR"), state | core.register("XPSR") & _FLAGS)  # VSEL looks at them
         word = instruction.word
         self._uc.mem_write(_CODE, (word >> 16).to_bytes(2, "little") + (word & 0xFFFF).to_bytes(2, "little"))
         self._uc.ctl_remove_cache(_CODE, _CODE + 4)
