@@ -149,7 +149,6 @@ def measure(key: str, folder: Path, count: int) -> dict[str, Any]:
     gains = [mean_precision(seen_by["atonc"], some)[0] - mean_precision(seen_by[best], some)[0] for some in draws]
     row |= {"best": best, "gain": [float(end) for end in np.percentile(gains, (2.5, 97.5))], "tried": len(theirs)}
     row["db"] = {label: signal.db for label, signal in found.items()}
-    row["printed_db"], row["interval_db"] = made.chosen.snr_db, made.chosen.interval_db
     return {**row, "samples": count, "seconds": time.process_time() - started}
 
 
@@ -198,13 +197,11 @@ def page(rows: dict[str, Any]) -> str:
     no_worse = sum(row["atonc"][0] >= row[row["best"]][0] for row in heads.values())
     worse = [key for key, row in heads.items() if row["gain"][1] < 0]
     near = sum(row["float"][0] - row["atonc"][0] <= 1 for row in heads.values())
-    ends = {key: row["interval_db"] for key, row in heads.items()}
-    inside = [key for key, row in heads.items() if ends[key][0] <= row["db"]["atonc"] <= ends[key][1]]
     shares = {key: row["same"] / max(row["float"], row["chip"], 1) for key, row in tails.items()}
     cells = [[key, *(f"{row[label][0]:.1f}, {row[label][1]:.1f}" if label in row else "refused"
                      for label in ("float", "atonc", *ORT)), "{:+.2f} to {:+.2f}".format(*row["gain"])]
              for key, row in heads.items()]  # fmt: skip
-    noise = [[key, _printed(row), *(f"{row['db'][label]:.1f}" if label in row["db"] else "refused"
+    noise = [[key, *(f"{row['db'][label]:.1f}" if label in row["db"] else "refused"
                                     for label in ("atonc", *ORT))] for key, row in heads.items()]  # fmt: skip
     forms = [[key, SUPPRESSING[key][2], len(row["cut"]), row["left"], row["float"], row["chip"],
               f"{100 * shares[key]:.1f} %", f"{row['ms']:.3f}"] for key, row in tails.items()]  # fmt: skip
@@ -212,13 +209,12 @@ def page(rows: dict[str, Any]) -> str:
     return "\n".join([
         "# Detectors", "",
         f"mAP50 at least that of onnxruntime's best on {no_worse} of {len(heads)}, surely worse on {len(worse)}, "
-        f"within a point of float on {near}; the printed interval holds the held figure on {len(inside)}. "
-        "Suppression inside the graph: at least 97 % of "
-        f"the boxes equal those of the float file on {sum(s >= 0.97 for s in shares.values())} of {len(tails)}.", "",
+        f"within a point of float on {near}. Suppression inside the graph: at least 97 % of the boxes equal "
+        f"those of the float file on {sum(s >= 0.97 for s in shares.values())} of {len(tails)}.", "",
         f"{PICTURES} held pictures; mAP50 and mAP50:95 in percent, in the chip's arithmetic:", "",
         *table(["detector", "float", "atonc", *labels, "mAP50 over the best, 95 %"], cells), "",
-        "Signal to noise against float in dB, mean of the outputs: what `quantize` prints, with its interval, and what "
-        "the held pictures give.", "", *table(["detector", "printed", "held", *labels], noise), "",
+        "Signal to noise against float in dB, mean of pictures and outputs:", "",
+        *table(["detector", "atonc", *labels], noise), "",
         f"Suppression inside, {SUPPRESSED} held pictures: quantised and compiled as the files are (`atonc quantize`, "
         "then `atonc generate`). Equal: "
         f"of the boxes of the side that has more, those with one of their class at an overlap of {EQUAL} on the other.",
@@ -227,8 +223,3 @@ def page(rows: dict[str, Any]) -> str:
         *table(["detector", "what", "samples"],
                [[key, DETECTORS[key].what, row["samples"]] for key, row in heads.items()]), "",
     ])  # fmt: skip
-
-
-def _printed(row: dict[str, Any]) -> str:
-    ends = row["interval_db"]
-    return f"{row['printed_db']:.1f} ({ends[0]:.1f} to {ends[1]:.1f})"
