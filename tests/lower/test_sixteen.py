@@ -22,7 +22,7 @@ from atonc.compiler.lower.semantics.arithmetic import limited, shifted
 from atonc.compiler.lower.semantics.run import mapped_op
 from atonc.compiler.lower.semantics.sums import requantised
 from atonc.compiler.lower.sixteen.streams import HIGHEST, LOWEST, WideSum, never_negative
-from atonc.compiler.lower.sixteen.sums import PairOfHalves, TwoHalves
+from atonc.compiler.lower.sixteen.sums import TWO_PASSES, UNSIGNED, PairOfHalves, TwoHalves
 from atonc.compiler.ops import run_graph
 from atonc.compiler.ops.curves import MOST_ERROR, curve_of
 from atonc.compiler.passes.make_tables import make_tables
@@ -337,6 +337,21 @@ def test_numbers_behind_a_relu_are_never_negative() -> None:
     graph = random_network(0).graph("int16")
     first = graph.ops[0]
     assert never_negative(first.outputs[0], graph) and not never_negative("x", graph)
+
+
+@pytest.mark.parametrize(("size", "channels", "stride", "signed"), [(16, 32, 2, True), (24, 24, 1, False)])
+def test_high_bytes_are_read_with_a_sign_where_that_costs_less(
+    size: int, channels: int, stride: int, signed: bool
+) -> None:
+    """Without one, a window with stride 2 on deep features reads its weights four times."""
+    graph = conv_graph(size, size, channels, 64, stride=(stride, stride))
+    relu = Op("requantize", "relu", ("r",), ("x",), RELU, ("relu",))
+    given = wide("r", graph.tensors["x"].shape)
+    graph = replace(graph, tensors={"r": given, **graph.tensors}, ops=(relu, *graph.ops), inputs=("r",))
+    form = on_npu(graph).forms["op"]
+    chosen, other = (TWO_PASSES, UNSIGNED) if signed else (UNSIGNED, TWO_PASSES)
+    (beaten,) = (one.form for one in form.alternatives if (one.chosen, one.variant) == (chosen, other))
+    assert beaten is not None and form.cost < 0.9 * beaten.cost
 
 
 def test_means_of_what_is_never_negative_may_be() -> None:

@@ -47,6 +47,7 @@ LABELS = {
     # 16 bits
     "one pass": "values of fewer bits in one pass",
     "two passes": "high and low bytes",
+    "unsigned passes": "high bytes without a sign, and low bytes",
     "one epoch": "both halves in one epoch",
     "two layers": "a layer for each half",
     # sums of two tensors

@@ -77,7 +77,6 @@ from atonc.compiler.select.enumerate import (
     Steps,
     best,
     enumerated,
-    first,
     tried,
 )
 from atonc.compiler.select.form import RefusedForm, Semantics
@@ -97,7 +96,7 @@ from atonc.machine.hw.limits import MOST_OUT_SHIFT, SUM_LIMIT, UNITS
 from atonc.machine.hw.safety.evidence.epochs import WHOLE
 from atonc.machine.hw.units.arith import ROWS
 
-ONE_PASS, TWO_PASSES = Variant("one pass"), Variant("two passes")
+ONE_PASS, TWO_PASSES, UNSIGNED = Variant("one pass"), Variant("two passes"), Variant("unsigned passes")
 ONE_EPOCH, TWO_LAYERS = Variant("one epoch"), Variant("two layers")
 KERNELS = (24, 16, 12, 8, 6, 4, 2, 1)  # of a frame, the same in both units
 BYTE = 8  # bits
@@ -133,12 +132,16 @@ def _wide_layer(op: Op, weights: Tensor, context: Context) -> ConvLayer:
 
 
 def passes(layer: ConvLayer, draft: Context) -> Deciding:
-    """High bytes have no sign where that is possible."""
+    """High bytes that are never negative may be read without a sign: that costs less in some layers, more in others."""
     if not draft.coarse.keys().isdisjoint((layer.op.inputs[0], layer.op.outputs[0])):
         return (yield from in_one_pass(layer, draft))
-    signs = (True, False) if layer.never_negative else (False,)
-    two = first([(TwoPasses(unsigned),) for unsigned in signs], blame_last=True)
-    offers, refused = yield from tried([(ONE_PASS, in_one_pass(layer, draft)), (TWO_PASSES, two)])
+    unsigned = [(UNSIGNED, (TwoPasses(True),))] if layer.never_negative else []
+    rows: list[tuple[Variant, Steps | Deciding]] = [
+        (ONE_PASS, in_one_pass(layer, draft)),
+        *unsigned,
+        (TWO_PASSES, (TwoPasses(False),)),
+    ]
+    offers, refused = yield from tried(rows)
     if not offers:
         return refused[-1]
     return best(offers)[1].after(refused if offers[-1][0] == TWO_PASSES else ())
