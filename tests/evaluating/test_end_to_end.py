@@ -71,7 +71,8 @@ def evaluated(model: Path, data: Path, capsys: pytest.CaptureFixture[str], *more
     assert main([*words, "-o", str(data.parent / "out")]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (data.parent / "out" / "evaluation.html").stat().st_size > 1000
-    return {side: {f["name"]: f["value"] for f in figures} for side, figures in found["figures"].items()}
+    sides = {**found["figures"], f"NPU-{found['yardstick']}": found["differences"]}
+    return {side: {f["name"]: f["value"] for f in figures} for side, figures in sides.items()}
 
 
 def pictures(folder: Path, squares: list[list[tuple[int, int, int, tuple[int, int, int]]]]) -> None:
@@ -138,6 +139,23 @@ def test_key_points_of_heat_maps(tmp_path: Path, capsys: pytest.CaptureFixture[s
              for k, both in enumerate(told)]  # fmt: skip
     found = evaluated(model, coco(tmp_path / "points.json", len(places), truth, 1), capsys)
     assert found["NPU"]["OKS"] == pytest.approx(0.75, abs=1e-6) and found["int8"] == found["NPU"]
+
+
+def test_sequences_of_classes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Squares of colours, row by row, are steps; blue is the blank. Two of ten labels are not what is drawn."""
+    net, cells = Net(), SIDE // CELL
+    rows = net.node("Reshape", [net.colours(CELL, 3), net.constant("rows", np.array([1, 3, cells**2]))], "flat")
+    model = net.save(tmp_path / "int8.onnx", net.node("Transpose", [rows], "steps", perm=[0, 2, 1]), [1, cells**2, 3])
+    drawn = ["rrbrggbbgbbbbbbr", "bbbbgbbbbbbbbrrr", "gggggggggggggggg", "rbrbrbbbbbbbbbbb"]
+    told = [[0, 0, 1, 1, 0], [1, 0, -1, -1, -1], [0, -1, -1, -1, -1], [0, 0, -1, -1, -1]]  # wrong: a g, an r too few
+    steps = np.array([["rgb".index(step) for step in one] for one in drawn]).reshape(-1, cells, cells)
+    pixels = np.eye(3, dtype=np.float32)[steps].transpose(0, 3, 1, 2).repeat(CELL, 2).repeat(CELL, 3)
+    np.savez(tmp_path / "data.npz", x=pixels, labels=np.array(told))
+    found = evaluated(model, tmp_path / "data.npz", capsys, "--blank", "-1")
+    assert found["NPU"] == found["int8"] == {"error rate": pytest.approx(2 / 10), "all right": 0.5}
+    assert found["NPU-int8"] == {"error rate": 0.0, "all right": 0.0}
+    assert main(["evaluate", str(model), "--data", str(tmp_path / "data.npz"), "-o", str(tmp_path / "no")]) != 0
+    assert "--blank N" in capsys.readouterr().err  # 0 is a label
 
 
 def test_masks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

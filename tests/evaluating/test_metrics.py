@@ -11,6 +11,7 @@ from atonc.insight.evaluating.datasets import Dataset, DatasetEntry, Fit
 from atonc.insight.evaluating.metrics import (
     ALL,
     COCO,
+    EditDistance,
     Keypoints,
     MeanIou,
     Top,
@@ -19,11 +20,14 @@ from atonc.insight.evaluating.metrics import (
     difference_interval,
     distance,
     distance_figures,
+    edits,
     mean_interval,
+    near_points,
     recall_curve,
     similarity,
     wilson,
 )
+from atonc.machine.base.errors import InputError
 
 
 def labelled(*labels: int) -> Dataset:
@@ -126,3 +130,49 @@ def test_each_class_that_occurs_has_its_curve_where_all_scores_are_kept() -> Non
     assert (first.average, second.average, mean.average) == (1.0, 1.0, 1.0)
     many = [metric.record([np.arange(40.0)], None, Fit())]
     assert metric.curves(many, labelled(3)) == ()
+
+
+def test_key_points_near_the_truth_in_sizes_of_the_box() -> None:
+    person = {"keypoints": [0, 0, 2, 10, 0, 1, 0, 10, 2, 99, 99, 0], "bbox": [0, 0, 20, 50], "area": 1000.0}
+    points = [[0.0, 2.5], [10.0, 2.6], [6.0, 2.0], [0.0, 0.0]]  # 2.5, 2.6 and 10 away; the last has no label
+    assert near_points(points, person, 0.05) == pytest.approx(1 / 3)  # up to 2.5
+    assert near_points(points, person, 0.2) == pytest.approx(1.0)  # up to 10
+    data = Dataset("coco", (DatasetEntry("0", Path("x"), truth={"image": 7}),) * 2,
+                   coco={"annotations": [{"image_id": 7, **person}]})  # fmt: skip
+    far = [[90.0, 90.0]] * 4
+    metric = Keypoints([(1, 8, 8, 4)], (64, 64))
+    found = {one.name: one.value for one in metric.figures([[[0.9, far], [0.4, points]], []], data)}
+    assert found["PCK@0.2"] == pytest.approx(0.5) and found["PCK@0.05"] == pytest.approx(1 / 6)  # the second saw nobody
+
+
+def test_edits_by_hand() -> None:
+    pairs = [("kitten", "sitting"), ("", "abc"), ("abc", ""), ("flaw", "lawn"), ("same", "same"), ("ab", "ba")]
+    assert [edits([*map(ord, one)], [*map(ord, other)]) for one, other in pairs] == [3, 3, 3, 2, 0, 2]
+
+
+def test_sequences_by_greedy_ctc() -> None:
+    """Runs are one, and equal classes with a blank between them are two; the rate is of all labels together."""
+    truth = np.array([[1, 1, 2, -1], [2, 1, 1, 2]])
+    steps = [0, 1, 1, 0, 1, 2, 2, 0], [2, 2, 1, 1, 1, 0, 0, 3]  # 1 1 2; 2 1 3: one is missing, one is another
+    metric = EditDistance([(1, 8, 4)], 0)
+    records = [metric.record([np.eye(4)[[row]]], right, Fit()) for row, right in zip(steps, truth, strict=True)]
+    assert records == [[0, 3, [1, 1, 2]], [2, 4, [2, 1, 3]]]
+    rate, right = metric.figures(records, labelled(0, 0))
+    assert (rate.value, right.value) == pytest.approx((2 / 7, 0.5))
+    assert metric.worst(records, labelled(0, 0)) == [1] and "8 steps of 4 classes, 0 is the blank" in metric.note
+    last = EditDistance([(8, 1, 4)], -1)
+    assert last.record([np.eye(4)[[3, 0, 3, 0, 0]]], [0, 0], Fit()) == [0, 2, [0, 0]]
+    for blank, label in ((0, 0), (-1, 3), (0, 4)):  # labels hold the blank, or no class of the model
+        with pytest.raises(InputError, match="--blank"):
+            EditDistance([(1, 8, 4)], blank).record([np.eye(4)], [label], Fit())
+    with pytest.raises(InputError, match="along the last axis"):
+        EditDistance([(1, 8, 8, 4)], 0)
+
+
+def test_differences_of_figures_that_are_no_means_are_drawn_in_pairs() -> None:
+    """One side is wrong in two labels more, always the same: by how much is sure, though neither figure is."""
+    metric, data = EditDistance([(1, 20, 4)], 0), labelled(*[0] * 40)
+    ours, theirs = ([[wrong + k % 3, 5, [k]] for k in range(40)] for wrong in (2, 0))
+    rate, _ = metric.differences(ours, theirs, data)
+    assert (rate.value, rate.low, rate.high) == pytest.approx((0.4, 0.4, 0.4))
+    assert metric.figures(ours, data)[0].high > metric.figures(ours, data)[0].low + 0.05

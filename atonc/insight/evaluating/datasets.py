@@ -122,6 +122,9 @@ class SequenceTensor(Tensor):
     """The frames of an input, the first axis counts them."""
 
 
+SEQUENCES = "sequences"  # arrays whose labels are rows of classes
+
+
 @dataclass(frozen=True)
 class DatasetEntry:
     """One sample: a picture, or a row of an array file. `truth` is plain JSON: what the metric compares with."""
@@ -135,7 +138,7 @@ class DatasetEntry:
 
 @dataclass(frozen=True)
 class Dataset:
-    kind: str  # classes, coco, arrays
+    kind: str  # classes, coco, arrays, sequences
     entries: tuple[DatasetEntry, ...]
     classes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -245,7 +248,11 @@ def array_data(path: Path, inputs: Sequence[Tensor]) -> Dataset:
     truths: list[Any] = [None] * count
     if labels is not None:
         truths = [int(v) for v in labels] if plain else [{"row": k} for k in range(count)]
-    return Dataset("arrays", tuple(DatasetEntry(f"row {k}", path, k, truths[k]) for k in range(count)))
+    return Dataset(_kind(labels), tuple(DatasetEntry(f"row {k}", path, k, truths[k]) for k in range(count)))
+
+
+def _kind(labels: Array | None) -> str:
+    return SEQUENCES if labels is not None and labels.ndim == 2 and labels.dtype.kind in "iu" else "arrays"
 
 
 @lru_cache(maxsize=2)
@@ -385,7 +392,7 @@ def user_function(name: str) -> Callable[..., Any]:
 def generated(name: str, inputs: Sequence[Tensor], folder: Path, together: int) -> Dataset:
     """Runs it once; `together` samples in each file."""
     found: Iterable[Any] = iter(user_function(name)())
-    entries: list[DatasetEntry] = []
+    entries, kind = list[DatasetEntry](), "arrays"
     while some := list(islice(found, together)):
         stage("taking samples from the generator", len(entries))
         if len(entries) + len(some) > MOST_SAMPLES:
@@ -396,13 +403,14 @@ def generated(name: str, inputs: Sequence[Tensor], folder: Path, together: int) 
         labels = [label for _, label in pairs]
         if any(label is not None for label in labels):
             arrays["labels"] = _stacked(labels, name)
+            kind = _kind(arrays["labels"])
         write_file(path, npz(arrays))
         plain = "labels" in arrays and arrays["labels"].ndim == 1
         truths = [int(label) if plain else None if label is None else {"row": k} for k, label in enumerate(labels)]
         entries += [DatasetEntry(f"sample {len(entries) + k}", path, k, truths[k]) for k in range(len(some))]
     if not entries:
         raise InputError("gives no samples", where=name, remedy=_FOR_EXAMPLE)
-    return Dataset("arrays", tuple(entries))
+    return Dataset(kind, tuple(entries))
 
 
 def _pair(one: Any, inputs: Sequence[Tensor], where: str) -> tuple[dict[str, Any], Any]:

@@ -7,7 +7,7 @@ import contextlib
 import io
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from math import sqrt
+from math import prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from atonc.compiler.ir import Array, Tensor
 from atonc.insight.evaluating.boxes import Decoder, overlaps, scale_of, table
-from atonc.insight.evaluating.datasets import Dataset, Fit, user_function
+from atonc.insight.evaluating.datasets import SEQUENCES, Dataset, Fit, user_function
 from atonc.insight.evaluating.decoders import decoder_for
 from atonc.insight.evaluating.options import EvaluateOptions
 from atonc.machine.base.errors import InputError, ToolError
@@ -141,10 +141,14 @@ def drawn_figures(
     ]
 
 
+Drawn = Mapping[str, Callable[[Any], float]]  # figures by name, of samples by their numbers
+
+
 class Metric:
     """Both halves of a metric. What is here is that of one whose answers have no classes with scores."""
 
     name: str
+    note = ""  # how outputs are read, where they leave that open
 
     def record(self, outputs: Sequence[Array], truth: Any, fit: Fit) -> Any:
         """What is kept of the outputs of one sample, as plain JSON."""
@@ -154,9 +158,30 @@ class Metric:
         """Figures that are means over the samples, with the value of every sample: they can be compared in pairs."""
         return {}
 
+    def drawn(self, records: Sequence[Any], data: Dataset) -> Drawn:
+        """Figures that are none."""
+        return {}
+
+    def rounds(self, count: int, data: Dataset) -> int:
+        """Of the bootstrap."""
+        return ROUNDS
+
     def figures(self, records: Sequence[Any], data: Dataset) -> list[MetricFigure]:
         """Works out the figures of all samples, given in the order of the data."""
-        return [mean_figure(name, values) for name, values in self.values(records, data).items()]
+        count, drawn = len(records), self.drawn(records, data)
+        means = [mean_figure(name, values) for name, values in self.values(records, data).items()]
+        return [*drawn_figures(count, drawn, self.rounds(count, data)), *means]
+
+    def differences(self, ours: Sequence[Any], theirs: Sequence[Any], data: Dataset) -> list[MetricFigure]:
+        """Ours less theirs, on the same samples."""
+        count, found = len(ours), dict[str, Callable[[Any], float]]()
+        for (name, one), other in zip(self.drawn(ours, data).items(), self.drawn(theirs, data).values(), strict=True):
+            found[name] = partial(lambda one, other, some: one(some) - other(some), one, other)
+        means = zip(self.values(ours, data).items(), self.values(theirs, data).values(), strict=True)
+        return [
+            *drawn_figures(count, found, self.rounds(count, data)),
+            *(MetricFigure(name, float((a - b).mean()), *difference_interval(a, b), len(a)) for (name, a), b in means),
+        ]
 
     def worst(self, records: Sequence[Any], data: Dataset) -> list[int]:
         """Numbers of the samples whose answers are furthest from the truth, the worst first, where that is known."""
@@ -253,7 +278,7 @@ class MeanIou(Metric):
         answer, right = np.bincount(got, minlength=classes), np.bincount(mask, minlength=classes)
         return [[int(v) for v in counts] for counts in (both, answer, right)]
 
-    def figures(self, records: Sequence[Any], data: Dataset) -> list[MetricFigure]:
+    def drawn(self, records: Sequence[Any], data: Dataset) -> Drawn:
         table: NDArray[np.int64] = np.array(records, np.int64)  # [samples, 3, classes]
 
         def mean(some: Any) -> float:
@@ -265,7 +290,7 @@ class MeanIou(Metric):
             both, _, right = table[some].sum(axis=0)
             return float(both.sum() / max(1, right.sum()))
 
-        return drawn_figures(len(table), {"mean IoU": mean, "right pixels": pixels})
+        return {"mean IoU": mean, "right pixels": pixels}
 
     def worst(self, records: Sequence[Any], data: Dataset) -> list[int]:
         table: NDArray[np.int64] = np.array(records, np.int64)
@@ -378,13 +403,12 @@ class Detection(Metric):
             for row, score, number in zip(rows, boxes.scores, boxes.classes, strict=True)
         ]
 
-    def figures(self, records: Sequence[Any], data: Dataset) -> list[MetricFigure]:
+    def drawn(self, records: Sequence[Any], data: Dataset) -> Drawn:
         evaluation = self._evaluated(records, data)
-        count, classes = len(records), len(evaluation.params.catIds)
-        rounds = _ROUNDS if count * classes <= _MANY else _ROUNDS // 5
-        levels = {"mAP": None, "mAP50": 0}
-        named = {name: partial(precision, evaluation, overlap) for name, overlap in levels.items()}
-        return drawn_figures(count, named, rounds)
+        return {name: partial(precision, evaluation, overlap) for name, overlap in (("mAP", None), ("mAP50", 0))}
+
+    def rounds(self, count: int, data: Dataset) -> int:
+        return _ROUNDS if count * len(data.classes) <= _MANY else _ROUNDS // 5
 
     def curves(self, records: Sequence[Any], data: Dataset) -> tuple[RecallCurve, ...]:
         """At an overlap of 0.5."""
@@ -480,6 +504,7 @@ def precision(evaluation: Any, overlap: int | None, some: Any) -> float:
 COCO = np.array([26, 25, 25, 35, 35, 79, 79, 72, 72, 62, 62, 107, 107, 87, 87, 89, 89]) / 1000
 WITHOUT_EYES = COCO[[0, *range(5, 17)]]  # the 13 points of ST's models
 OTHERS = 0.05
+NEAR = 0.2, 0.05  # of the longer side of a person's box: what counts as a correct key point
 LEAST_SCORE, MOST_PERSONS = 0.25, 20
 CHANGED = 0.9
 
@@ -526,7 +551,9 @@ class Keypoints(Metric):
         good = [k for k in order if rows_[k, 4] >= LEAST_SCORE]
         return [(float(rows_[k, 4]), rows_[k, 5:].reshape(-1, 3)[:, :2] * unit) for k in good]
 
-    def figures(self, records: Sequence[Any], data: Dataset) -> list[MetricFigure]:
+    def values(self, records: Sequence[Any], data: Dataset) -> dict[str, NDArray[np.float64]]:
+        """Of every person that the annotations have: the nearest answer's similarity, and the share of its points
+        that are near."""
         people: dict[Any, list[Any]] = {}
         for annotation in data.coco["annotations"]:
             if any(annotation.get("keypoints", [])[2::3]):
@@ -534,10 +561,12 @@ class Keypoints(Metric):
         found = []
         for entry, record in zip(data.entries, records, strict=True):
             seen = people.get(entry.truth["image"], [])
-            found += [max((similarity(points, person) for _, points in record), default=0.0) for person in seen]
+            for person in seen:
+                alike, points = max(((similarity(p, person), p) for _, p in record), default=(0.0, None))
+                found.append([alike, *(0.0 if points is None else near_points(points, person, s) for s in NEAR)])
         if not found:
             raise InputError("no person with visible points in these images")
-        return [mean_figure("OKS", np.array(found))]
+        return dict(zip(("OKS", *(f"PCK@{share:g}" for share in NEAR)), np.array(found).T, strict=True))
 
     def same(self, one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(_near(a, b) for (_, a), (_, b) in zip(one, other, strict=True))
@@ -567,6 +596,75 @@ def similarity(points: Any, person: Any) -> float:
     return float(np.exp(-squares / (2 * max(area, 1e-9) * (2 * constants) ** 2))[seen].mean())
 
 
+def near_points(points: Any, person: Any, share: float) -> float:
+    """PCK of Y. Yang and D. Ramanan 2013: which share of the labelled points is at most so far away."""
+    truth = np.array(person["keypoints"], np.float64).reshape(-1, 3)
+    away = np.hypot(*(np.array(points, np.float64) - truth[:, :2]).T)
+    return float((away <= share * max(person["bbox"][2:]))[truth[:, 2] > 0].mean())
+
+
+class EditDistance(Metric):
+    """Sequences of classes (characters, phonemes, words), of any length, by greedy CTC decoding."""
+
+    name = "edit"
+
+    def __init__(self, shapes: Sequence[tuple[int, ...]], blank: int) -> None:
+        steps, self.classes = prod(shapes[0][:-1]), shapes[0][-1]
+        self.blank = blank if blank >= 0 else self.classes + blank
+        if sum(size > 1 for size in shapes[0]) > 2 or not 0 <= self.blank < self.classes or self.classes < 2:
+            raise InputError(
+                f"an output {shapes[0]} with class {blank} as the blank",
+                rule="the metric edit reads steps x classes, the classes along the last axis",
+                remedy="--blank: the number of the blank class; -1: the last one",
+            )
+        self.note = f"the first output is read as {steps} steps of {self.classes} classes, {self.blank} is the blank"
+
+    def record(self, outputs: Sequence[Array], truth: Any, fit: Fit) -> Any:
+        """Edits that make the answer the truth, length of the truth, the answer."""
+        labels = [int(label) for label in np.ravel(truth) if label >= 0]
+        if self.blank in labels or max(labels, default=0) >= self.classes:
+            raise InputError(
+                f"a label of {labels[:20]} is the blank ({self.blank}), or none of {self.classes} classes",
+                rule="labels [samples, length] are classes of the model, filled up with -1",
+                remedy="say which class is the blank: --blank N (-1: the last)",
+            )
+        best = outputs[0].reshape(-1, self.classes).argmax(axis=1)
+        runs = best[np.r_[True, best[1:] != best[:-1]]]
+        answer = [int(k) for k in runs if k != self.blank]
+        return [edits(answer, labels), len(labels), answer]
+
+    def drawn(self, records: Sequence[Any], data: Dataset) -> Drawn:
+        table = np.array([record[:2] for record in records], np.float64)
+
+        def rate(some: Any) -> float:
+            wrong, length = table[some].sum(axis=0)
+            return float(wrong / length) if length else float("nan")
+
+        return {"error rate": rate}
+
+    def values(self, records: Sequence[Any], data: Dataset) -> dict[str, NDArray[np.float64]]:
+        return {"all right": np.array([record[0] == 0 for record in records], np.float64)}
+
+    def worst(self, records: Sequence[Any], data: Dataset) -> list[int]:
+        return sorted((k for k, record in enumerate(records) if record[0]), key=lambda k: -records[k][0])
+
+    def same(self, one: Any, other: Any) -> bool:
+        return bool(one[2] == other[2])
+
+    def words(self, record: Any, data: Dataset) -> str:
+        return f"{' '.join(map(str, record[2])) or 'nothing'} ({record[0]} of {record[1]} wrong)"
+
+
+def edits(one: Sequence[int], other: Sequence[int]) -> int:
+    """V. I. Levenshtein 1966: the fewest insertions, deletions and substitutions that make one of the other."""
+    row = list(range(len(other) + 1))
+    for count, a in enumerate(one, 1):
+        before, row = row, [count]
+        for k, b in enumerate(other):
+            row.append(min(before[k + 1] + 1, row[k] + 1, before[k] + (a != b)))
+    return row[-1]
+
+
 def metric_name(options: EvaluateOptions, data: Dataset) -> str:
     if options.metric != "auto":
         return options.metric
@@ -577,15 +675,19 @@ def metric_name(options: EvaluateOptions, data: Dataset) -> str:
         return "iou"
     if not data.labelled:
         return "distance"
+    if data.kind == SEQUENCES:
+        return "edit"
     return "top" if isinstance(data.entries[0].truth, int) else "iou"
 
 
 def metric_for(
-    name: str, decoder: str, anchors: Sequence[float], outputs: Sequence[tuple[int, ...]], side: tuple[int, int]
+    name: str, words: Mapping[str, Any], outputs: Sequence[tuple[int, ...]], side: tuple[int, int]
 ) -> Metric:
-    """`outputs`: shapes; `side`: width and height of the input."""
+    """`words`: decoder, anchors, blank; `outputs`: shapes; `side`: width and height of the input."""
     if name == "map":
-        return Detection(decoder_for(decoder, anchors, outputs, side))
+        return Detection(decoder_for(words["decoder"], words["anchors"], outputs, side))
+    if name == "edit":
+        return EditDistance(outputs, words["blank"])
     if name == "keypoints":
         return Keypoints(outputs, side)
     plain = {metric.name: metric for metric in (Top, MeanIou, DistanceMetric)}
@@ -617,7 +719,9 @@ def require_fit(name: str, data: Dataset, outputs: Sequence[Tensor], options: Ev
         raise InputError(f"the metric {name} needs boxes", where=where, remedy="give a COCO .json")
     if name == "keypoints" and not any(a.get("keypoints") for a in data.coco["annotations"]):
         raise InputError("no annotation has keypoints", where=where)
-    if name == "iou" and (not data.labelled or isinstance(data.entries[0].truth, int)):
+    if name == "edit" and data.kind != SEQUENCES:
+        raise InputError("the metric edit needs sequences", where=where, remedy="give labels [N, length] in a .npz")
+    if name == "iou" and (not data.labelled or data.kind == SEQUENCES or isinstance(data.entries[0].truth, int)):
         raise InputError("the metric iou needs masks", where=where, remedy="give images/ and masks/, or labels [N,H,W]")
     if name == "iou" and data.kind == "masks" and options.resize != "stretch":
         raise InputError("masks need --resize stretch", where=where)

@@ -12,8 +12,8 @@ from atonc.machine.base.frozen import dataclass
 DATA = "the data"
 FIGURES = "what is measured"
 WORK = "how the work is done"
-METRICS = ("auto", "top", "map", "keypoints", "iou", "distance")
-OF_ARRAYS = ("auto", "top", "iou", "distance")  # those that need no boxes
+METRICS = ("auto", "top", "map", "keypoints", "iou", "edit", "distance")
+OF_ARRAYS = ("auto", "top", "iou", "edit", "distance")  # those that need no boxes
 DECODERS = ("auto", "yolov8", "yolov5", "yolov2", "yolox", "st_yolox", "ssd", "st_ssd", "blazeface")
 CANDIDATES = 512  # that generated C compares with each other
 
@@ -107,6 +107,10 @@ class EvaluateOptions:
     )
     decoder: str = option("auto", "--decoder", FIGURES, "how outputs become boxes", takes=Takes(choices=DECODERS))
     anchors: str = _anchors(FIGURES)
+    blank: int = option(
+        0, "--blank", FIGURES, "of the metric edit: the blank class of CTC; -1: the last", metavar="N", parse=int,
+        takes=RARE,
+    )  # fmt: skip
     float_model: str = option("", "--float", FIGURES, "the float model, to compare with", metavar="FILE", takes=LOCAL)
     int8: bool = option(
         True, "--no-int8", FIGURES, "do not run the int8 model's own reference kernels", takes=Takes(rare=True)

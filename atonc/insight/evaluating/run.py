@@ -25,7 +25,6 @@ from atonc.insight.evaluating.metrics import (
     RecallCurve,
     Top,
     confusion,
-    difference_interval,
     distance_figures,
     metric_for,
     metric_name,
@@ -121,10 +120,11 @@ def evaluate(model: Path, wanted: EvaluateOptions, compiler: Options, output: Pa
     name = metric_name(wanted, data)
     outputs = [source.tensors[name] for name in source.frame_outputs]
     require_fit(name, data, outputs, wanted)
-    anchors = parse_anchors(wanted.anchors)
-    metric = metric_for(name, wanted.decoder, anchors, [t.shape for t in outputs], input_side(source))
+    words = {"decoder": wanted.decoder, "anchors": parse_anchors(wanted.anchors), "blank": wanted.blank}
+    metric = metric_for(name, words, [t.shape for t in outputs], input_side(source))
     require_categories(metric, data, wanted.data)
-    units = _units((model, float_model), data, (name, anchors), wanted, compiler)
+    data = replace(data, notes=(*data.notes, *([metric.note] if metric.note else [])))
+    units = _units((model, float_model), data, {"metric": name, **words}, wanted, compiler)
     answers = _work(units, len(data.entries), wanted, kept)
     if compiler.encrypt_weights:
         data = replace(data, notes=(*data.notes, _IN_PLAIN))
@@ -149,7 +149,7 @@ def require_sequences(source: Graph, wanted: EvaluateOptions) -> None:
 def _units(
     models: tuple[Path, Path | None],
     data: Dataset,
-    metric: tuple[str, list[float]],
+    metric: dict[str, Any],
     wanted: EvaluateOptions,
     compiler: Options,
 ) -> list[workers.WorkUnit]:
@@ -158,9 +158,7 @@ def _units(
         "compiler": {**asdict(compiler), "verify": False},
         "float": len(first) == 2,
         "int8": wanted.int8,
-        "metric": metric[0],
-        "decoder": wanted.decoder,
-        "anchors": metric[1],
+        **metric,
         "resize": wanted.resize,
         "normalise": wanted.normalisation(),
         "colours": wanted.colours,
@@ -240,7 +238,7 @@ def summary(origin: dict[str, str], metric: Metric, data: Dataset, answers: Sequ
         samples=len(records),
         metric=metric.name,
         sides=figures,
-        differences=_differences(metric, data, sides, yardstick),
+        differences=tuple(metric.differences(sides[NPU], sides[yardstick], data)) if yardstick else (),
         distances=distances,
         yardstick=yardstick,
         changed=_answered(metric, data, sides, changed),
@@ -250,19 +248,6 @@ def summary(origin: dict[str, str], metric: Metric, data: Dataset, answers: Sequ
         origin=origin,
         data=data,
         notes=tuple(notes),
-    )
-
-
-def _differences(
-    metric: Metric, data: Dataset, sides: dict[str, list[Any]], yardstick: str
-) -> tuple[MetricFigure, ...]:
-    if not yardstick:
-        return ()
-    ours, theirs = (metric.values(sides[side], data) for side in (NPU, yardstick))
-    pairs = {name: (ours[name], theirs[name]) for name in ours}
-    return tuple(
-        MetricFigure(name, float((one - other).mean()), *difference_interval(one, other), len(one))
-        for name, (one, other) in pairs.items()
     )
 
 

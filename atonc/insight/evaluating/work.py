@@ -128,7 +128,7 @@ def compute(unit: WorkUnit) -> bytes:
     source = sides.compiled.source
     samples = [_sample(source, one, unit.files, words) for one in words["samples"]]
     shapes = [sides.compiled.graph.tensors[name].shape for name in sides.compiled.graph.frame_outputs]
-    metric = metric_for(words["metric"], words["decoder"], words["anchors"], shapes, input_side(source))
+    metric = metric_for(words["metric"], words, shapes, input_side(source))
     values = [one for one, _, _ in samples]
     found = sides.sequences(values) if words["frames"] else sides.run(values)
     records = [_record(metric, sides, found, k, truth, fit) for k, (_, truth, fit) in enumerate(samples)]
