@@ -84,8 +84,11 @@ def test_slots_leave_what_is_reserved_alone(place: str) -> None:
 
 def test_more_than_all_of_the_time_is_said() -> None:
     found = plan()
-    often = replace(found.networks[0], network=replace(found.networks[0].network, per_second=100_000))
+    often = replace(
+        found.networks[0],
+        network=replace(found.networks[0].network, per_second=100_000, places={"per_second": "line 9"}),
+    )
     for networks, notes in ((found.networks, 0), ((often, *found.networks[1:]), 1)):
-        busy = replace(found, networks=networks)
+        busy = replace(found, networks=networks, application=found.application.with_network(networks[0].network))
         built = building.BuiltApplication(busy, figures(busy), building.ApplicationFiles({}, ()))
-        assert len(built.notes) == notes and all("they run less often" in note for note in built.notes)
+        assert len(built.notes) == notes and all("line 9: the networks would" in note for note in built.notes)

@@ -89,8 +89,8 @@ def test_slots_follow_each_other_and_have_room_to_grow() -> None:
 
 
 def test_a_slot_that_is_too_small() -> None:
-    tiny = replace(application().networks[0], slot_bytes=4096)
-    with pytest.raises(CapacityError, match="its slot has 4,096"):
+    tiny = replace(application().networks[0], slot_bytes=4096, places={"slot": "app.toml, line 7"})
+    with pytest.raises(CapacityError, match=r"app\.toml, line 7: (?s:.*) its slot has 4,096"):
         plan_of(replace(application(), networks=(tiny, application().networks[1])))
 
 

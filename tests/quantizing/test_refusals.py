@@ -40,8 +40,9 @@ def test_models_that_are_int8_already_or_have_no_weights(tmp_path: Path) -> None
     with pytest.raises(UnsupportedError, match="already quantised"):
         load(save(tmp_path, made))
     b = Build()
-    with pytest.raises(UnsupportedError, match="nothing to quantise"):
+    with pytest.raises(UnsupportedError, match="nothing to quantise") as error:
         load(save(tmp_path, b.model({"x": (1, 4)}, [b.node("Relu", ["x"], "y")])))
+    assert main([*error.value.fix.partition("atonc ")[2].split(), "-o", str(tmp_path / "out")]) == 0, "the fix works"
 
 
 def test_layers_inside_a_branch_are_seen(tmp_path: Path) -> None:

@@ -216,13 +216,14 @@ class BuiltApplication:
     def notes(self) -> tuple[str, ...]:
         """What the build is good for only if somebody knows it."""
         load, networks = self.figures.load, {one.name: one for one in self.plan.application.networks}
-        more = f"the networks would run {100 * load:.0f} % of the time as often as the file asks: they run less often"
+        most = networks[max(self.figures.networks, key=lambda one: one.load).name].at("per_second")
+        often = f"the networks would run {100 * load:.0f} % of the time as often as the file asks: they run less often"
         lost = [
             f"outputs of {one.after} do not stay while {one.name} runs, which is after it: outputs_survive says so"
             for one in networks.values()
             if one.after and one.name not in networks[one.after].outputs_survive
         ]
-        return (*([more] if load > 1 else []), *lost)
+        return (*([f"{most}: {often}"] if load > 1 else []), *lost)
 
     def as_dict(self) -> dict[str, Any]:
         return document(self.plan, self.figures, self.output.contents) | {

@@ -282,7 +282,9 @@ def _about(network: AppNetwork) -> Iterator[None]:
         try:
             yield
         except AtoncError as error:
-            error.where = (network.place or f"network {network.name}") + (f", {error.where}" if error.where else "")
+            *others, last = error.where.split(", ")  # an option of it stands there by its flag
+            key, inside = (last, others) if last in network.places else ("", [*others, last])
+            error.where = ", ".join(filter(None, (network.at(key), *inside)))
             raise
 
 
@@ -414,13 +416,13 @@ def slot_for(network: AppNetwork, room: FlashSlot, made: Compiled) -> FlashSlot:
     if size < used + parts.BEHIND:
         raise CapacityError(
             f"{used + parts.BEHIND:,} bytes of constants and read-ahead, its slot has {size:,}",
-            where=f"network {network.name}",
+            where=network.at("slot"),
             remedy=f"slot = {erased(used + parts.BEHIND)}, or none",
         )
     if network.slot_bytes > room.end - room.start:
         raise CapacityError(
             f"a slot of {network.slot_bytes:,} bytes, {room.end - room.start:,} of the flash are left",
-            where=f"network {network.name}",
+            where=network.at("slot"),
             remedy=f"slot = {erased(used + parts.BEHIND)} is enough; without slot it gets room to grow",
         )
     return FlashSlot(network.name, room.start, min(room.end, erased(room.start + size)))

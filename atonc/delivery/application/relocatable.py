@@ -213,13 +213,13 @@ def require_fits(network: AppNetwork, image: Image, slot: FlashSlot, ram: Span) 
     if needs > slot.end - slot.start:
         raise CapacityError(
             f"an image of {len(image.data):,} bytes and read-ahead, its slot has {slot.end - slot.start:,}",
-            where=f"network {network.name}",
+            where=network.at("slot"),
             remedy=f"slot = {erased(needs)}, and the firmware is built anew",
         )
     if (size := exec_bytes(network.relocatable, image)) > ram[1] - ram[0]:
         raise CapacityError(
             f"its image takes {size:,} bytes of RAM, {ram[1] - ram[0]:,} are kept for it",
-            where=f"network {network.name}",
+            where=network.at("exec_ram"),
             remedy=f"exec_ram = {_in_lines(size)}, and the firmware is built anew",
         )
 

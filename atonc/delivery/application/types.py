@@ -77,7 +77,11 @@ class AppNetwork:
     slot_bytes: int = 0  # of flash; 0: what it needs, with room to grow
     relocatable: LoadMode | None = None  # in its slot is an image that can be updated without the firmware
     exec_bytes: int = 0  # of RAM for that image; 0: what it needs, with room to grow
-    place: str = field(default="", compare=False)  # where the application file says it, for messages
+    # key of the file or flag of an option -> where the application file says it, for messages; "": the network
+    places: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    def at(self, key: str = "") -> str:
+        return self.places.get(key) or f"network {self.name}"
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -171,7 +172,7 @@ def read(path: Path, fixed_shapes: Mapping[str, Any] | None = None, cut_outputs:
     """The model as it was exported, with its shapes; what cannot be quantised is refused here."""
     progress.stage("reading the model")
     model = _as_onnx(path, cut_outputs)
-    require_float(model, path.name)
+    require_float(model, path)
     return fixed(model, fixed_shapes or {}, path.name)
 
 
@@ -287,22 +288,23 @@ def cut(model: Any, names: Sequence[str]) -> None:
         field.extend(copies)
 
 
-def require_float(model: Any, name: str) -> None:
+def require_float(model: Any, path: Path) -> None:
     kinds = [node.op_type for node in _nodes_anywhere(model.graph)]
+    generate = f"atonc generate {quote(str(path))}"
     done = [kind for kind in kinds if kind in QUANTISED]
     if done:
         raise UnsupportedError(
             f"the model is already quantised: {len(done)} nodes like {done[0]}",
-            where=name,
+            where=path.name,
             rule="quantize takes the float model",
-            remedy="compile it as it is (atonc generate), or start from the float model it was made of",
+            remedy=f"compile it as it is ({generate}), or start from the float model it was made of",
         )
     if not any(kind in (*WEIGHTED, *CELLS) for kind in kinds):
         raise UnsupportedError(
             "nothing to quantise: no convolution and no matrix product",
-            where=name,
+            where=path.name,
             rule="int8 weights belong to Conv, ConvTranspose, Gemm or MatMul",
-            remedy="run it in float on the CPU: atonc generate --allow-float",
+            remedy=f"run it in float on the CPU: {generate} --allow-float",
         )
 
 

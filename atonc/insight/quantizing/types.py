@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import field
 from math import inf, isfinite, log10
 from pathlib import Path
@@ -38,7 +39,7 @@ def number(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < 1e9:
-        raise InputError(f"{text[:40]!r} is not a number that makes sense here")
+        raise InputError(f"{text[:40]!r} is not a number from 0 on and below 1e9", remedy="write such a number")
     return value
 
 
@@ -53,9 +54,13 @@ def loss(text: str) -> str:
 def wide_target(text: str) -> str:
     """Percent of the outputs' amplitude, or decibels; nothing where 8 bits are to stay."""
     word = text.strip()
-    if word and not 0 < number(word.removesuffix("%").strip()) <= 100:
-        raise InputError(f"{text[:40]!r} is no error that one could ask for", where="--wide", remedy="write 1% or 40")
-    return word
+    with suppress(InputError):
+        if not word or 0 < number(word.removesuffix("%").strip()) <= 100:
+            return word
+    rule = "above 0 and at most 100: percent of the amplitude with %, decibels without"
+    raise InputError(
+        f"{text[:40]!r} is no error that one could ask for", where="--wide", rule=rule, remedy="write 1% or 40"
+    )
 
 
 def numbers(text: str) -> tuple[str, ...]:

@@ -133,7 +133,7 @@ def _kind(default: object) -> str:
 def arguments(kind: type[Any], given: Mapping[str, Any]) -> Any:
     """An object of the dataclass from keyword arguments: by field, or spelled like the flag of the command line."""
     members = {member.name: member for member in fields(kind)}
-    by_flag = {_spelled(flag): member.name for member, known in declared(kind) for flag in known.flags}
+    by_flag = {spelled(flag): member.name for member, known in declared(kind) for flag in known.flags}
     found: dict[str, Any] = {}
     for word, value in given.items():
         name = word if word in members else by_flag.get(word, "")
@@ -149,7 +149,7 @@ def arguments(kind: type[Any], given: Mapping[str, Any]) -> Any:
     return kind(**found)
 
 
-def _spelled(flag: str) -> str:
+def spelled(flag: str) -> str:
     return flag.lstrip("-").replace("-", "_")
 
 
