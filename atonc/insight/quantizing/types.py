@@ -6,13 +6,15 @@ from contextlib import suppress
 from dataclasses import field
 from math import inf, isfinite, log10
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from atonc.compiler.ir.types import Tail
 from atonc.compiler.request.options import MODEL, names, shapes, size
 from atonc.machine.base.declare import RARE, Takes, check, option
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
+
+if TYPE_CHECKING:
+    from atonc.compiler.ir.types import Tail
 
 DATA, METHOD, RESULT = "calibration data", "how scales and weights are chosen", "what is preferred"
 WORK = "how the work is done"
