@@ -28,6 +28,7 @@ from atonc.insight.quantizing.price import chip_outputs, compiled_model
 from atonc.insight.quantizing.run import quantize
 from atonc.insight.quantizing.types import QuantizeOptions
 from atonc.machine.base.errors import AtoncError
+from benchmarks.precision import listed, span
 from benchmarks.quantize import ORT, by_onnxruntime, like
 from benchmarks.shared.corpus import asked_for
 from benchmarks.shared.declare import FRESH, KEEP, ONLY, SAMPLES, WORK, WRITE, Report
@@ -149,6 +150,8 @@ def measure(key: str, folder: Path, count: int) -> dict[str, Any]:
     gains = [mean_precision(seen_by["atonc"], some)[0] - mean_precision(seen_by[best], some)[0] for some in draws]
     row |= {"best": best, "gain": [float(end) for end in np.percentile(gains, (2.5, 97.5))], "tried": len(theirs)}
     row["db"] = {label: signal.db for label, signal in found.items()}
+    row["outputs"] = [{**printed.as_dict(), "held_db": one.db}
+                      for printed, one in zip(made.outputs, found["atonc"].by_column, strict=True)]  # fmt: skip
     return {**row, "samples": count, "seconds": time.process_time() - started}
 
 
@@ -206,15 +209,20 @@ def page(rows: dict[str, Any]) -> str:
     forms = [[key, SUPPRESSING[key][2], len(row["cut"]), row["left"], row["float"], row["chip"],
               f"{100 * shares[key]:.1f} %", f"{row['ms']:.3f}"] for key, row in tails.items()]  # fmt: skip
     labels = [label.removeprefix("ort_") for label in ORT]
+    counted, whole = coverage(heads)
     return "\n".join([
         "# Detectors", "",
         f"mAP50 at least that of onnxruntime's best on {no_worse} of {len(heads)}, surely worse on {len(worse)}, "
-        f"within a point of float on {near}. Suppression inside the graph: at least 97 % of the boxes equal "
-        f"those of the float file on {sum(s >= 0.97 for s in shares.values())} of {len(tails)}.", "",
+        f"within a point of float on {near}. {counted} Suppression inside the graph: at least 97 % of the boxes "
+        f"equal those of the float file on {sum(s >= 0.97 for s in shares.values())} of {len(tails)}.", "",
         f"{PICTURES} held pictures; mAP50 and mAP50:95 in percent, in the chip's arithmetic:", "",
         *table(["detector", "float", "atonc", *labels, "mAP50 over the best, 95 %"], cells), "",
         "Signal to noise against float in dB, mean of pictures and outputs:", "",
         *table(["detector", "atonc", *labels], noise), "",
+        "Each output whole: what `quantize` prints, judged by the pictures that calibrate, and the figure of the held "
+        "pictures, in the chip's arithmetic, which is to lie inside (eight other networks: "
+        "[precision.md](precision.md)):", "",
+        *table(["detector", "output", "printed (95 % of new samples)", "held", "values clipped"], whole), "",
         f"Suppression inside, {SUPPRESSED} held pictures: quantised and compiled as the files are (`atonc quantize`, "
         "then `atonc generate`). Equal: "
         f"of the boxes of the side that has more, those with one of their class at an overlap of {EQUAL} on the other.",
@@ -223,3 +231,18 @@ def page(rows: dict[str, Any]) -> str:
         *table(["detector", "what", "samples"],
                [[key, DETECTORS[key].what, row["samples"]] for key, row in heads.items()]), "",
     ])  # fmt: skip
+
+
+def coverage(heads: dict[str, Any]) -> tuple[str, list[list[str]]]:
+    """On how many the printed intervals hold, and rows by output."""
+    cells, missed = list[list[str]](), dict[str, None]()
+    for key, row in heads.items():
+        for one in row["outputs"]:
+            low, high = one["interval_db"]
+            if not low <= one["held_db"] <= high:
+                missed[key] = None
+            clipped = "" if one["clipped"] is None else f"{one['clipped']:,} of {one['values']:,}"
+            printed = f"{one['snr_db']:.1f} ({span([low, high], '.1f')})"
+            cells.append([key, one["name"], printed, f"{one['held_db']:.1f}", clipped])
+    inside = f"{len(heads) - len(missed)} of {len(heads)}{listed(list(missed), 'not on')}"
+    return f"The printed interval of every output holds the held figure on {inside}.", cells

@@ -24,7 +24,7 @@ from atonc.compiler.lower.semantics.sums import requantised
 from atonc.compiler.lower.sixteen.streams import HIGHEST, LOWEST, WideSum, never_negative
 from atonc.compiler.lower.sixteen.sums import TWO_PASSES, UNSIGNED, PairOfHalves, TwoHalves
 from atonc.compiler.ops import run_graph
-from atonc.compiler.ops.curves import MOST_ERROR, curve_of
+from atonc.compiler.ops.curves import MOST_ERROR, curve_of, through
 from atonc.compiler.passes.make_tables import make_tables
 from atonc.compiler.plan.policy import MOST_CODES, WIDE_STEP
 from atonc.compiler.request.options import Options
@@ -436,6 +436,14 @@ def test_functions_of_the_cpu_are_lines_between_few_codes(kind: str) -> None:
     assert 0 < np.abs(found["y"].astype(int) - exact).max() <= curve.error <= MOST_ERROR
 
 
+def test_lines_go_on_where_results_meet_an_end_of_the_format() -> None:
+    """Half of SiLU's outputs lie beyond the format: a line for 128 codes holds both sides of the bend."""
+    codes = np.arange(-(1 << 15), 1 << 15)
+    silu = codes / (1 + np.exp(-codes * 8 / 32768)) * 2
+    curve = through(np.clip(np.rint(silu), -(1 << 15), (1 << 15) - 1).astype(np.int64))
+    assert curve is not None and curve.bits >= 7 and curve(codes)[-1] == (1 << 15) - 1
+
+
 def test_a_function_in_parts_is_walked_once() -> None:
     """SiLU as exporters write it: exact arithmetic keeps the rounding in between."""
     sigmoid = Op("logistic", "s", ("x",), ("s",), {}, ("s",))
@@ -457,5 +465,5 @@ def test_products_of_one_tensor_stay_on_the_npu() -> None:
 
 
 def test_what_bends_too_much_has_no_lines() -> None:
-    steps = elementwise("exp", wide("x", scale=64 / 32768), wide("y", scale=1.0))
+    steps = elementwise("exp", wide("x", scale=256 / 32768), wide("y", scale=1.0))
     assert curve_of(steps.ops[0], steps) is None

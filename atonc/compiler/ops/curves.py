@@ -1,7 +1,8 @@
-"""Functions of one code of 16 bits as lines between the entries of a short table: what the CPU computes of them.
+"""Functions of one code of 16 bits as a line for each run of so many codes: what the CPU computes of them.
 
-The table is the shortest of a few that stays within `MOST_ERROR` codes of exact arithmetic for all 65,536 codes. A
-function that jumps, or bends too much somewhere, has none.
+The table is the shortest of a few that stays within `MOST_ERROR` codes of exact arithmetic for all 65,536 codes. Sums
+saturate, so a line goes on where the function meets an end of the format. A function that jumps, or bends too much
+somewhere, has none.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from atonc.compiler.ops.functions import FUNCTIONS
 from atonc.compiler.ops.registry import evaluate
 from atonc.machine.base.frozen import dataclass
 
-BITS = (7, 6, 5, 4)  # codes from entry to entry, as a power of two: tables of 1, 2, 4 and 8 KB
+BITS = (9, 8, 7, 6, 5, 4)  # codes of a line, as a power of two: tables of 512 bytes to 16 KB
 MOST_ERROR = 4  # codes, as layers of 16 bits on the NPU are off; a longer table takes longer from flash
 _RANGE = -(1 << 15), (1 << 15) - 1
 CODES = np.arange(_RANGE[0], _RANGE[1] + 1)
@@ -24,16 +25,21 @@ CODES = np.arange(_RANGE[0], _RANGE[1] + 1)
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    table: Array
+    lines: Array  # [2, runs]: where each line begins, and how far it goes; in the order of codes without a sign
     bits: int
     error: int  # codes, of the worst input
 
     def __call__(self, codes: Array) -> Array:
         """What `atonc_curve` computes."""
-        places = codes.astype(np.int64) + (1 << 15)
+        places = codes.astype(np.int64) & 0xFFFF
         at, rest = places >> self.bits, places & (1 << self.bits) - 1
-        found: Array = self.table[at] + (np.diff(self.table)[at] * rest + (1 << self.bits - 1) >> self.bits)
-        return found
+        begin, step = self.lines[:, at]
+        return np.clip(begin + _risen(step, rest, self.bits), *_RANGE)
+
+
+def _risen(step: Array, rest: Array, bits: int) -> Array:
+    risen: Array = step * rest + (1 << bits - 1) >> bits
+    return risen
 
 
 def curve_of(op: Op, graph: Graph) -> Curve | None:
@@ -61,12 +67,31 @@ def _fitted(kind: str, attrs: tuple[tuple[str, object], ...], *formats: tuple[fl
 
 
 def through(exact: Array) -> Curve | None:
-    """The shortest that is near enough; behind the last code it goes on as before."""
+    """The shortest that is near enough."""
     for bits in BITS:
-        beyond = exact[-1] + np.rint((exact[-1] - exact[-1 - (1 << bits)]) / (1 << bits))
-        table = np.append(exact[:: 1 << bits], np.clip(beyond, *_RANGE)).astype(np.int64)
-        found = Curve(table, bits, 0)
+        found = Curve(_lines(exact, bits), bits, 0)
         error = int(np.abs(found(CODES) - exact).max())
-        if error <= MOST_ERROR and np.abs(np.diff(table)).max() < 1 << 15:
+        if error <= MOST_ERROR:
             return replace(found, error=error)
     return None
+
+
+def _lines(exact: Array, bits: int) -> Array:
+    """From the first to the last code of each run whose result is inside the format, in the middle of what lies
+    between; or as steep as a neighbour, where that is nearer: few results may be inside."""
+    runs = np.roll(exact, 1 << 15).reshape(-1, 1 << bits)
+    inside = (runs > _RANGE[0]) & (runs < _RANGE[1])
+    inside |= ~inside.any(axis=1, keepdims=True)
+    first, last = inside.argmax(axis=1), (1 << bits) - 1 - inside[:, ::-1].argmax(axis=1)
+    row, rest = np.arange(len(runs)), np.arange(1 << bits)
+    steep = np.rint((runs[row, last] - runs[row, first] << bits) / np.maximum(last - first, 1))
+    own = np.clip(steep, *_RANGE).astype(np.int64)
+    best, least = np.zeros((2, len(runs)), np.int64), np.full(len(runs), 1 << 20)
+    for step in (own, np.roll(own, 1), np.roll(own, -1)):
+        risen = _risen(step[:, None], rest, bits)
+        left = runs - risen
+        middle = np.where(inside, left, 1 << 20).min(axis=1) + np.where(inside, left, -1 << 20).max(axis=1) >> 1
+        begin = np.clip(middle, *_RANGE)
+        error = np.abs(np.clip(begin[:, None] + risen, *_RANGE) - runs).max(axis=1)
+        best, least = np.where(error < least, [begin, step], best), np.minimum(error, least)
+    return best

@@ -81,7 +81,7 @@ def unary(site: Site) -> tuple[CpuCall, ...]:
         return by_table(site)
     curve = curve_of(site.op, site.graph)
     if curve is not None:
-        entries, count = table("int16_t", curve.table), site.output().elements
+        entries, count = table("int16_t", curve.lines.reshape(-1)), site.output().elements
         return site.call(
             "atonc_curve", site.target(site.output()), site.source(site.input()), count, entries, curve.bits
         )
