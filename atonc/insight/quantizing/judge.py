@@ -296,6 +296,7 @@ class LabelledTask:
     data: Dataset
     side: tuple[int, int]  # of the input
     reference: Any = ()  # records of the float model's answers
+    in_float: Any = ()  # their figures
 
     @staticmethod
     def of(data: Dataset, side: tuple[int, int], expected: Values, settings: QuantizeOptions) -> LabelledTask:
@@ -305,8 +306,8 @@ class LabelledTask:
         words = {"decoder": settings.decoder, "anchors": parse_anchors(settings.anchors), "blank": settings.blank}
         metric = metrics.metric_for(name, words, [value.shape for value in expected[0]], side)
         metrics.require_categories(metric, data, "--data")
-        task = LabelledTask(metric, data, side)
-        return replace(task, reference=task.records(expected))
+        reference = LabelledTask(metric, data, side).records(expected)
+        return LabelledTask(metric, data, side, reference, metric.figures(reference, data))
 
     def records(self, outputs: Values) -> list[Any]:
         (w, h), found = self.side, list[Any]()
@@ -319,8 +320,8 @@ class LabelledTask:
     def figures(self, outputs: Values) -> dict[str, list[MetricFigure]]:
         """Of the quantised model, beside those in float."""
         ours, metric, data = self.records(outputs), self.metric, self.data
-        found = {"float": metric.figures(self.reference, data), "quantised": metric.figures(ours, data)}
-        return {**found, "difference": metric.differences(ours, self.reference, data)}
+        lost = metric.differences(ours, self.reference, data)
+        return {"float": self.in_float, "quantised": metric.figures(ours, data), "difference": lost}
 
 
 def judged(graph: FloatGraph, states: Collection[str] = ()) -> tuple[str, ...]:

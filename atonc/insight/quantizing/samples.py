@@ -126,11 +126,9 @@ def _pictures(path: Path, files: Sequence[Path], settings: QuantizeOptions) -> D
 
 def _told(entry: DatasetEntry) -> DatasetEntry:
     """With what the metric compares with: a mask itself, the size of a picture with boxes."""
-    if not isinstance(entry.truth, dict):
-        return entry
-    if "mask" in entry.truth:
+    if isinstance(entry.truth, dict) and "mask" in entry.truth:
         return replace(entry, truth=datasets.mask_of(Path(entry.truth["mask"])))
-    return replace(entry, size=datasets.picture_size(entry.file))
+    return replace(entry, size=datasets.picture_size(entry.file)) if isinstance(entry.truth, dict) else entry
 
 
 def scaled(pixels: Array, shape: Sequence[int], settings: QuantizeOptions) -> Array:

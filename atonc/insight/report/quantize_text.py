@@ -174,8 +174,8 @@ def _sections(result: Quantised, verbose: bool) -> Iterator[doc.Chapter]:
             title, [widened, *map(edges_text, [one for one in points if one.chosen and one.edges_saved_by])]
         )
     if result.task:
-        said = {"difference": SIGNED.format}
-        rows = [(by, one, said.get(by, figure_text)(one)) for by, figures in result.task.items() for one in figures]
+        flat = [(by, one) for by, figures in result.task.items() for one in figures]
+        rows = [(by, one, (SIGNED.format if by == "difference" else figure_text)(one)) for by, one in flat]
         yield doc.Chapter("by the labels (95 % CI)", [doc.Table(FIGURES, rows, "Figures by the labels")])
     blocks: list[doc.Block] = [doc.Table(OUTPUTS, result.outputs, "Outputs")]
     if result.float_nodes:
