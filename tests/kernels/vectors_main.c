@@ -120,7 +120,7 @@ static void words(uint32_t count, uint32_t from)
   compare("dequantise words");
   static int16_t table[1 << 14];
   int32_t bits = 3 + (int32_t)draw(12);
-  for (uint32_t i = 0; i < 1 << 14; i++) table[i] = (int16_t)((int32_t)draw(65536) - 32768);
+  for (uint32_t i = 0; i < 1 << 14; i++) table[i] = (int16_t)((int32_t)draw(65535) - 32767);
   atonc_curve((int16_t *)(void *)out_at(0, 2), (const int16_t *)in_words + from, count, table, bits);
   plain_curve((int16_t *)(void *)out_at(1, 2), (const int16_t *)in_words + from, count, table, bits);
   compare("curve");

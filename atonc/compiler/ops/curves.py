@@ -25,20 +25,22 @@ CODES = np.arange(_RANGE[0], _RANGE[1] + 1)
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    lines: Array  # [2, runs]: where each line begins, and how far it goes; in the order of codes without a sign
+    lines: Array  # [2, runs]: where each line begins, and how far it goes; in the order of codes without a sign. The
+    # second line of a pair, backwards, from its end: the bit that tells which it is is the sign of the rest
     bits: int
     error: int  # codes, of the worst input
 
     def __call__(self, codes: Array) -> Array:
         """What `atonc_curve` computes."""
         places = codes.astype(np.int64) & 0xFFFF
-        at, rest = places >> self.bits, places & (1 << self.bits) - 1
-        begin, step = self.lines[:, at]
-        return np.clip(begin + _risen(step, rest, self.bits), *_RANGE)
+        begin, step = self.lines[:, places >> self.bits]
+        return np.clip(begin + _risen(step, places, self.bits), *_RANGE)
 
 
-def _risen(step: Array, rest: Array, bits: int) -> Array:
-    risen: Array = step * rest + (1 << bits - 1) >> bits
+def _risen(step: Array, places: Array, bits: int) -> Array:
+    half, both = 1 << bits, 2 << bits
+    rest = (places + half) % both - half
+    risen: Array = step * rest + (half >> 1) >> bits
     return risen
 
 
@@ -83,12 +85,12 @@ def _lines(exact: Array, bits: int) -> Array:
     inside = (runs > _RANGE[0]) & (runs < _RANGE[1])
     inside |= ~inside.any(axis=1, keepdims=True)
     first, last = inside.argmax(axis=1), (1 << bits) - 1 - inside[:, ::-1].argmax(axis=1)
-    row, rest = np.arange(len(runs)), np.arange(1 << bits)
+    row, places = np.arange(len(runs)), np.arange(1 << 16).reshape(runs.shape)
     steep = np.rint((runs[row, last] - runs[row, first] << bits) / np.maximum(last - first, 1))
-    own = np.clip(steep, *_RANGE).astype(np.int64)
+    own = np.clip(steep, _RANGE[0] + 1, _RANGE[1]).astype(np.int64)
     best, least = np.zeros((2, len(runs)), np.int64), np.full(len(runs), 1 << 20)
     for step in (own, np.roll(own, 1), np.roll(own, -1)):
-        risen = _risen(step[:, None], rest, bits)
+        risen = _risen(step[:, None], places, bits)
         left = runs - risen
         middle = np.where(inside, left, 1 << 20).min(axis=1) + np.where(inside, left, -1 << 20).max(axis=1) >> 1
         begin = np.clip(middle, *_RANGE)

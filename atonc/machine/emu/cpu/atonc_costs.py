@@ -29,7 +29,7 @@ VALUE_UNPACKED = 0.6  # of 4 bits, 32 of them at a time: 9 instructions, 6 of th
 RUN_MOVED = 80  # the loops around a run
 LOOKED_UP = 2
 QUANTIZED, DEQUANTIZED = 3.4, 2.1  # float to byte and byte to float, without limits of a fused activation
-CURVED = 4.3  # a function of a code of 16 bits, by lines
+CURVED = 4.0  # a function of a code of 16 bits, by lines
 WORD_QUANTIZED, WORD_DEQUANTIZED = 7.1, 2.8  # the same for codes of 16 bits without a zero point
 # softmax of bytes along the last axis: what a call prepares, rows of 16, shorter ones; longer ones, their blocks, and
 # the blocks of codes whose shares are worked out for each of them

@@ -176,9 +176,12 @@ def curve(call: KernelCall) -> None:
     if not 1 <= bits <= 14:
         raise call.fail(f"entries 2^{bits} codes apart")
     begin, step = call.read(3, _HALF, 2 << 16 - bits).astype(np.int64).reshape(2, -1)
+    if step.min() < -32767:
+        raise call.fail("a line that falls by 2^15")
     places = call.read(1, _HALF, call.size(2)).astype(np.int64) & 0xFFFF
-    at, rest = places >> bits, places & (1 << bits) - 1
-    call.write(0, np.clip(begin[at] + (step[at] * rest + (1 << bits - 1) >> bits), -(1 << 15), 32767).astype(_HALF))
+    at = places >> bits
+    rest = places - (at + (at & 1) << bits)  # behind an odd place it is negative: from the end of its line
+    call.write(0, np.clip(begin[at] + (step[at] * rest + (1 << bits - 1) >> bits), -32768, 32767).astype(_HALF))
 
 
 @kernel("atonc_convert")

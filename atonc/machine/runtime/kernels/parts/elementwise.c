@@ -26,7 +26,8 @@ void atonc_lookup(void *out, const uint8_t *in, uint32_t count, const uint8_t *t
 }
 
 /* A function of codes of 16 bits: a line for each run of 2^bits codes, in the order of codes without a sign. The table
- * has where all lines begin, then how far they go; sums saturate. 1 to 14 bits. */
+ * has where all lines begin, then how far they go, more than -32768; of two runs the second goes back from its end, so
+ * that the bit which tells them apart is the sign of the rest. Sums saturate. 1 to 14 bits. */
 void atonc_curve(int16_t *out, const int16_t *in, uint32_t count, const int16_t *table, int32_t bits)
 {
   const int16_t *steps = table + (65536 >> bits);
@@ -35,13 +36,13 @@ void atonc_curve(int16_t *out, const int16_t *in, uint32_t count, const int16_t 
   int16x8_t down = vdupq_n_s16((int16_t)-bits), up = vdupq_n_s16((int16_t)(15 - bits)); /* in a register: no copy */
   for (; count - done >= 8; done += 8) {
     uint16x8_t place = vldrhq_u16((const uint16_t *)in + done), at = vshlq_u16(place, down);
-    int16x8_t rest = vreinterpretq_s16_u16(vandq_u16(vshlq_u16(place, up), vdupq_n_u16(0x7FFF)));
+    int16x8_t rest = vreinterpretq_s16_u16(vshlq_u16(place, up));
     int16x8_t risen = vqrdmulhq_s16(vldrhq_gather_shifted_offset_s16(steps, at), rest);
     vstrhq_s16(out + done, vqaddq_s16(vldrhq_gather_shifted_offset_s16(table, at), risen));
   }
 #endif
   for (uint32_t i = done; i < count; i++) {
-    int32_t place = (uint16_t)in[i], rest = place & ((1 << bits) - 1), at = place >> bits;
+    int32_t place = (uint16_t)in[i], at = place >> bits, rest = place - ((at + (at & 1)) << bits);
     int32_t sum = table[at] + ((steps[at] * rest + (1 << (bits - 1))) >> bits);
     out[i] = (int16_t)(sum < -32768 ? -32768 : sum > 32767 ? 32767 : sum);
   }
