@@ -80,9 +80,9 @@ def option(
 
 
 def again(kind: type[Any], name: str, group: str) -> Any:
-    """The option that another dataclass has, in a group of its own."""
+    """The option that another dataclass has, in a group of its own, and for few."""
     (member,) = (member for member in fields(kind) if member.name == name)
-    return field(default=member.default, metadata={KEY: replace(member.metadata[KEY], group=group)})
+    return field(default=member.default, metadata={KEY: replace(member.metadata[KEY], group=group, rare=True)})
 
 
 def declared(kind: type[Any]) -> list[tuple[Field[Any], Option]]:
