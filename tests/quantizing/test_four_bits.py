@@ -260,6 +260,7 @@ def test_wishes_that_make_no_sense_are_refused(tmp_path: Path) -> None:
         atonc.quantize(save(tmp_path, only_depthwise), data, bits="4", **FEW)
     fits = atonc.quantize(save(tmp_path, only_depthwise), data, max_flash=100_000, **FEW)
     assert any("no weights need 4 bits" in note and "100,000" in note for note in fits.notes)
+    assert len({row.name for row in fits.front}) == len(fits.front)
     with pytest.raises(CapacityError, match="--max-flash 10"):
         atonc.quantize(save(tmp_path, only_depthwise), data, max_flash=10, **FEW)
     b = Build()

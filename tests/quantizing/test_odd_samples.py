@@ -15,11 +15,13 @@ from atonc.compiler.frontends.tails import UNCUT
 from atonc.compiler.ir import Array
 from atonc.compiler.request.options import Options
 from atonc.insight.quantizing.graph import FloatGraph
+from atonc.insight.quantizing.judge import poor_outputs
 from atonc.insight.quantizing.loading import require_equal_sizes
-from atonc.insight.quantizing.observe import FirstNorm, require_trained_range
+from atonc.insight.quantizing.observe import FirstNorm, require_trained_range, still_outputs
 from atonc.insight.quantizing.run import quantize
 from atonc.insight.quantizing.scales import Seen, choose
-from atonc.insight.quantizing.types import QuantizeOptions
+from atonc.insight.quantizing.types import OutputAccuracy, QuantizeOptions
+from atonc.insight.quantizing.widen import missed
 from atonc.insight.report.document import lines
 from atonc.insight.report.quantize_text import as_json, document
 from atonc.machine.base.errors import UnsupportedError
@@ -163,8 +165,42 @@ def test_what_has_no_fixed_size_is_left_to_the_application(
 def test_sizes_that_only_a_run_shows() -> None:
     one, other = np.zeros((3, 2)), np.zeros((4, 2))
     require_equal_sizes(("a", "b"), [[one, one], [one, one]])
-    with pytest.raises(UnsupportedError, match="output b: 3x2 values for one sample, 4x2 for another"):
+    with pytest.raises(UnsupportedError, match="output b: 3x2 values in one run, 4x2 in another"):
         require_equal_sizes(("a", "b"), [[one, one], [one, other]])
+
+
+def test_int8_that_picks_another_number_of_values(tmp_path: Path) -> None:
+    """As many values in each sample, but small ones are 0 in int8; nothing of one size lies before to cut at."""
+    make, numbers = onnx.helper.make_node, onnx.numpy_helper.from_array
+    nodes = [
+        make("NonZero", ["x"], ["places"]),
+        make("Transpose", ["places"], ["turned"], perm=[1, 0]),
+        make("GatherND", ["x", "turned"], ["picked"]),
+        make("Unsqueeze", ["picked", "one"], ["column"]),
+        make("MatMul", ["column", "w"], ["y"]),
+    ]
+    x = onnx.helper.make_tensor_value_info("x", 1, [1, 3, SIDE, SIDE])
+    y = onnx.helper.make_tensor_value_info("y", 1, [None, 4])
+    protos = [numbers(np.array([1]), "one"), numbers(np.ones((1, 4), np.float32), "w")]
+    graph = onnx.helper.make_graph(nodes, "net", [x], [y], protos)
+    made = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(made, tmp_path / "net.onnx")
+    with pytest.raises(UnsupportedError, match=r"output y: 192x4 values in one run, 1\d\dx4 in another"):
+        quantize(tmp_path / "net.onnx", samples(tmp_path, usual()), QuantizeOptions(calibration="minmax"))
+
+
+def test_outputs_that_stay_the_same_and_those_that_are_noise_are_told() -> None:
+    random, still = np.random.default_rng(0).normal(size=(4, 3)), np.zeros(3)
+    notes = still_outputs(("a", "b", "c"), [[one, still, 1 + 1e-6 * one] for one in random])
+    assert [note.split(",")[0] for note in notes] == [
+        "output b is the same for all samples", "output c hardly changes over the samples",
+    ]  # fmt: skip
+    noisy = OutputAccuracy("y", 3.0, (2.0, 4.0), 0, 8)
+    assert "--wide" in poor_outputs([noisy])[0] and "--wide" not in poor_outputs([noisy], trained=True)[0]
+    assert (
+        not missed([noisy], QuantizeOptions(wide="3"))
+        and "3.0 dB, less than the 40.0" in missed([noisy], QuantizeOptions(wide="1%"))[0]
+    )
 
 
 def test_an_output_that_is_an_input_says_nothing_of_its_shape(tmp_path: Path) -> None:

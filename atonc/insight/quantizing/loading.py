@@ -548,12 +548,12 @@ def require_fixed_outputs(graph: FloatGraph, exported: Any, where: str) -> None:
 
 
 def require_equal_sizes(names: Sequence[str], samples: Sequence[Sequence[Array]]) -> None:
-    """Whatever else may change a size, such as a loop, is seen when the samples have run."""
+    """Whatever else may change a size, such as a loop, is seen when the samples have run, in float or in int8."""
     for name, values in zip(names, zip(*samples, strict=True), strict=True):
         shapes = list(dict.fromkeys("x".join(map(str, value.shape)) for value in values))
         if len(shapes) > 1:
             raise UnsupportedError(
-                f"{shapes[0]} values for one sample, {shapes[1]} for another",
+                f"{shapes[0]} values in one run, {shapes[1]} in another",
                 where=f"output {name}",
                 rule=RULE,
                 remedy=f"end the model where its tensors have one size (--cut-output-tensors) {LATER}",

@@ -218,11 +218,12 @@ def require_trained_range(found: FirstNorm | None, feeds: Sequence[Feed], where:
 
 
 def still_outputs(names: Sequence[str], outputs: Sequence[Sequence[Array]]) -> list[str]:
-    """Notes on outputs that hardly change from sample to sample, though the samples do."""
+    """Notes on outputs that hardly change from sample to sample, or not at all, though the samples do."""
     notes = []
     for name, values in zip(names, zip(*outputs, strict=True), strict=True):
         stacked = np.stack([value.reshape(-1) for value in values]).astype(np.float64)
         size, change = float(np.abs(stacked).max()), float(np.ptp(stacked, axis=0).max())
-        if 0 < change < STILL * size:
-            notes.append(f"output {name} hardly changes over the samples: are they scaled as in training?")
+        if change <= STILL * size:
+            how = "hardly changes over the" if change else "is the same for all"
+            notes.append(f"output {name} {how} samples, its dB says little: are they scaled as in training?")
     return notes

@@ -35,7 +35,7 @@ from atonc.insight.quantizing.types import (
     Scale,
 )
 from atonc.insight.quantizing.weights import SPREADS, spread_of
-from atonc.insight.quantizing.widen import Widened, WidthSearch
+from atonc.insight.quantizing.widen import Widened, WidthSearch, missed
 from atonc.insight.quantizing.workbench import NOTHING, MendedState, TriedModel, Workbench
 from atonc.insight.quantizing.write import codes_reach
 from atonc.insight.workers.run import require_scheduler
@@ -131,15 +131,16 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
     tried = work.tune()
     front = choose([one.candidate for one in tried], settings)
     place = next(index for index, candidate in enumerate(front) if candidate.chosen)
-    chosen, narrowed, widened, wider = replace(tried[place], candidate=front[place]), None, None, False
+    chosen, narrowed, widened, other = replace(tried[place], candidate=front[place]), None, None, False
     if settings.precision != EIGHT_BITS:
         narrowed = work.narrow(chosen)
-        chosen = work.narrowed(narrowed)
+        other = narrowed.chosen.tuning.four != chosen.tuning.four
+        chosen = work.narrowed(narrowed) if other else chosen
     elif settings.wide:
         widened = work.widen([chosen, tried[0]])
-        wider = widened.chosen.tuning.wide != chosen.tuning.wide
-        chosen = work.widened(widened) if wider else chosen
-    if narrowed or wider:
+        other = widened.chosen.tuning.wide != chosen.tuning.wide
+        chosen = work.widened(widened) if other else chosen
+    if other:
         front = [*(replace(one, chosen=False) for one in front), chosen.candidate]
         place = len(front) - 1
     # before the samples that judge are learnt from, too
@@ -157,9 +158,11 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
         front=tuple(front),
         float_nodes=in_float,
         notes=(
-            *(*samples.notes, *told, *still_outputs(work.judge.shown, work.judge.expected), *poor_outputs(figures)),
+            *(*samples.notes, *told, *still_outputs(work.judge.shown, work.judge.expected)),
+            *poor_outputs(figures, bool(work.graph.ranges)),
             *joins(work.graph, work.seen, in_float),
             *(narrowed.notes if narrowed else ()),
+            *(missed(figures, settings) if settings.wide else ()),
         ),
         sizes=narrowed.points if narrowed else (),
         tensors=tensors_of(work.graph, layers, narrowed.alone_db) if narrowed else (),

@@ -15,7 +15,7 @@ from atonc.insight.quantizing.judge import Signal
 from atonc.insight.quantizing.mend import Mended, MendOptions
 from atonc.insight.quantizing.price import QuantizationPrice, chip_outputs, compiled_model, price_of
 from atonc.insight.quantizing.scales import Tuning, WidthPlan
-from atonc.insight.quantizing.types import WidePoint
+from atonc.insight.quantizing.types import OutputAccuracy, QuantizeOptions, WidePoint
 from atonc.insight.quantizing.workbench import TriedModel, Workbench
 from atonc.machine.base import progress
 from atonc.machine.base.errors import CapacityError, UnsupportedError
@@ -142,7 +142,9 @@ class WidthSearch:
             return self._judged(tuning, self.bench.mended(tuning, self.walked))
 
     def _with(self, batch: Sequence[Group]) -> MeasuredWidths:
-        return self._measured(self.widths.closed(self.kept[-1].tuning.wide.union(*batch)))
+        wide = self.widths.closed(self.kept[-1].tuning.wide.union(*batch))
+        before = next((one for _, one in self.tried if one.tuning.wide == wide), None)
+        return before or self._measured(wide)
 
     def _judged(self, tuning: Tuning, layers: Mended) -> MeasuredWidths:
         """What the compiler refuses cannot be judged: its error is the user's."""
@@ -159,7 +161,9 @@ class WidthSearch:
         return found.worst_db >= self.target
 
     def _noted(self, batch: Sequence[Group], trial: MeasuredWidths) -> MeasuredWidths:
-        """Its figures stand beside those of what was kept before it."""
+        """Its figures stand beside those of what was kept before it; once."""
+        if any(one is trial for _, one in self.tried):
+            return trial
         before = self.kept[-1] if self.kept else trial
         gain = trial.chip.gain_over(before.chip)
         times = trial.cost.milliseconds or 0.0, before.cost.milliseconds or 0.0
@@ -198,6 +202,15 @@ class WidthSearch:
 def worst_db(signal: Signal) -> float:
     """Signal to noise of the worst column: an output, a part of one, or what a saturating one is computed from."""
     return min(column.db for column in signal.by_column)
+
+
+def missed(figures: Sequence[OutputAccuracy], settings: QuantizeOptions) -> list[str]:
+    """A note where the written outputs miss what the steps reached."""
+    worst = min(one.snr_db for one in figures)
+    if worst >= settings.wide_db:
+        return []
+    return [f"over all samples the worst output has {worst:.1f} dB, less than the {settings.wide_db:.1f} dB that "
+            "--wide asks for: its steps judge by a part of the samples; ask for more"]  # fmt: skip
 
 
 def share(db: float) -> float:

@@ -162,13 +162,12 @@ def _sections(result: Quantised, verbose: bool) -> Iterator[doc.Chapter]:
     if result.widths:
         points = [point for point in result.widths if verbose or point.kept]
         columns = (
-            doc.Column[WidePoint](
-                "signal to noise of the worst output", lambda one: one.worst_db, "{:.2f} dB", width=10
-            ),
+            doc.Column[WidePoint]("signal to noise of the worst", lambda one: one.worst_db, "{:.2f} dB", width=10),
             doc.Column[WidePoint]("predicted (price)", lambda one: one, "{0.milliseconds:.3f} ms ({0.price_ms:+.3f})"),
             doc.Column[WidePoint]("tensors", lambda one: width_text(one, verbose), left=True),
         )
-        title = "activations of 16 bits, each step with its price (gain over the step before, 95 % CI)"
+        worst = "the worst of outputs, their parts and what a last sigmoid or softmax reads"
+        title = f"activations of 16 bits: {worst}, and the price of each step (gain over the step before, 95 % CI)"
         widened = doc.Table(columns, points, "Steps of widening, each measured in the chip's arithmetic")
         yield doc.Chapter(
             title, [widened, *map(edges_text, [one for one in points if one.chosen and one.edges_saved_by])]
@@ -253,7 +252,7 @@ def _summary(result: Quantised, worst: OutputAccuracy, file: str, page: str) -> 
     if page:
         yield doc.SummaryRow("page", page)
     if poor:
-        yield doc.next_row("other samples, or --wide: see the notes")
+        yield doc.next_row("see the notes on the outputs")
     elif not refused:
         states = ("--state", ",".join(result.states)) if result.states else ()
         yield doc.next_row(shell("generate", file, *states))
