@@ -155,6 +155,8 @@ def test_what_has_no_fixed_size_is_left_to_the_application(
     again = read_model(tmp_path / "int8.onnx", Options())
     assert again.tail == found.tail and any("was cut at" in note and left in note for note in again.notes)
     assert read_model(file, Options()).tail == found.tail
+    elsewhere = read_model(tmp_path / "int8.onnx", Options(cut_outputs=again.ops[0].outputs))
+    assert elsewhere.tail is None and not any("stay" in note for note in elsewhere.notes)
     with pytest.raises(UnsupportedError) as caught:
         quantize(file, data, QuantizeOptions(cut_outputs=UNCUT))
     error = caught.value

@@ -12,7 +12,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 pytest.importorskip("onnxruntime")
 
+from atonc.compiler.compile.pipeline import compile_graph
+from atonc.compiler.frontends.read import read as read_graph
 from atonc.compiler.frontends.tails import note_of, told_tail
+from atonc.compiler.request.options import Options
+from atonc.insight.accuracy.explain import explain_accuracy
 from atonc.insight.quantizing.graph import FloatGraph, decodings
 from atonc.insight.quantizing.loading import read, tidy
 from atonc.insight.quantizing.observe import outputs
@@ -111,6 +115,12 @@ def test_suppression_gets_scores_before_their_sigmoid(tmp_path: Path) -> None:
     feeds = [{"x": np.random.default_rng(1).normal(0, 1, (1, 3, SIDE, SIDE)).astype(np.float32)}]
     (boxes, raw), (expected, scores) = outputs(after, feeds)[0], outputs(tidy(read(path), "h"), feeds)[0]
     assert np.array_equal(boxes, expected) and np.allclose(1 / (1 + np.exp(-raw)), scores, atol=1e-6)
+    data = tmp_path / "x.npz"
+    np.savez(data, x=np.random.default_rng(1).normal(0, 1, (8, 1, 3, SIDE, SIDE)).astype(np.float32))
+    quantize(path, data, QuantizeOptions(**FEW)).save(tmp_path / "int8.onnx")
+    compiled = compile_graph(read_graph(tmp_path / "int8.onnx"), Options(verify=False))
+    told = explain_accuracy(compiled, Options(verify=False), path, [data], remedies=False)  # logits against logits
+    assert [row[0] for row in told.outputs] == ["corners", "y:before"] and min(row[1] for row in told.outputs) > 25
     model.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))
     onnx.save(model, path)
     assert [value.name for value in before_scores(apart(tidy(read(path), "h"))).graph.output] == ["corners", "y"]

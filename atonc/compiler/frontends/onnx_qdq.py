@@ -77,7 +77,7 @@ def read_onnx(
         if needed is None or index in needed:
             _translate(_node(graph.node[index], index, opsets, builder))
     found = check_work(check_operands(check(builder.finish(inputs, name))))
-    cut, tail = tail, tail or told_tail(model)
+    cut, tail = tail, tail or told_tail(model, outputs)
     said = [*notes, *([note_of(tail, cut is None)] if tail else [])]
     return replace(found, notes=(*found.notes, *said), equalised=told_equalised(model), tail=tail)
 

@@ -238,8 +238,11 @@ def tell_tail(model: Any, tail: Tail) -> None:
     model.metadata_props.add(key=KEY, value=json.dumps(tail.as_dict(), separators=(",", ":")))
 
 
-def told_tail(model: Any) -> Tail | None:
-    """Reads it; what makes no sense is as if nothing had been said."""
+def told_tail(model: Any, ends: Collection[str] = ()) -> Tail | None:
+    """Reads it; what makes no sense, or is of a model that ends elsewhere, is as if nothing had been said."""
+    ends = set(ends or (value.name for value in model.graph.output))
+    coded = {(*node.output, "")[0] for node in model.graph.node  # a model may end with the codes of its output
+             if node.op_type == "DequantizeLinear" and not ends.isdisjoint(node.input[:1])}  # fmt: skip
     text = next((entry.value for entry in model.metadata_props if entry.key == KEY), "")
     try:
         found = json.loads(text[:_MOST_CHARACTERS])
@@ -247,7 +250,7 @@ def told_tail(model: Any) -> Tail | None:
                              {plain(str(key)): float(value) for key, value in row["values"].items()})
                 for row in found["operators"]]  # fmt: skip
         outputs, fixed = (tuple(plain(str(name)) for name in found[key]) for key in ("outputs", "fixed"))
-        return Tail(outputs, tuple(rows), fixed)
+        return Tail(outputs, tuple(rows), fixed) if outputs and ends | coded >= {*outputs} else None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 

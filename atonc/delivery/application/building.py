@@ -222,7 +222,7 @@ class BuiltApplication:
             for one in networks.values()
             if one.after and one.name not in networks[one.after].outputs_survive
         ]
-        return (*([more] if load > 1 else []), *lost)
+        return (*self.plan.model_notes, *([more] if load > 1 else []), *lost)
 
     def as_dict(self) -> dict[str, Any]:
         return document(self.plan, self.figures, self.output.contents) | {

@@ -205,5 +205,5 @@ def figures_of(found: ApplicationPlan) -> dict[str, Any]:
         "free_flash_bytes": told.free_flash_bytes,
         "cpu_layers": sum(len(made.mapped.reasons) for _, made in runs),
         "verified": True if all(made.report is not None for _, made in runs) else None,  # what fails is refused
-        "notes": [f"{one.name}: {note}" for one in found.networks for note in one.compiled.source.notes],
+        "notes": list(found.model_notes),
     }

@@ -53,7 +53,7 @@ def _sections(found: ApplicationPlan, told: ApplicationFigures) -> Iterator[doc.
     hint = "time: share of a second in which it runs; flash: in which the flash is read for it"
     reports = doc.Links({f"Report of {one.name}": page_name(one.name) for one in found.application.networks})
     table = doc.Table(NETWORKS, told.networks, "Networks")
-    yield doc.Chapter("A second", [table, doc.Note(hint, hint=True), reports])
+    yield doc.Chapter("A second", [table, doc.Note(hint, hint=True), *map(doc.Note, found.model_notes), reports])
     yield doc.Chapter("Who waits for whom", list(_order(found)))
     yield doc.Chapter("RAM of the chip by network", list(_map(found)))
     live = [block for one in found.networks for block in _over_time(found, one)]

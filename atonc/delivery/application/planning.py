@@ -115,6 +115,11 @@ class ApplicationPlan:
     shared: tuple[SharedConstants, ...] = ()
 
     @property
+    def model_notes(self) -> tuple[str, ...]:
+        """What the readers said of the models, such as which operators stay with the application."""
+        return tuple(f"{one.name}: {note}" for one in self.networks for note in one.compiled.source.notes)
+
+    @property
     def ram(self) -> list[Span]:
         """Everything that the networks take of RAM, at whatever time."""
         return joined([*(span for one in self.networks for span in one.spans()), *(one.span for one in self.kept)])

@@ -5,7 +5,7 @@ and stays, unless the float model shows that values below zero exist there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from math import prod
@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.compiler.frontends.tails import SCORES
 from atonc.compiler.ir import Graph, Op, Tensor
-from atonc.compiler.ops import run_op
+from atonc.compiler.ops import is_move, run_op
 from atonc.compiler.ops.conv import accumulate, channel_last, restore_layout
 from atonc.compiler.ops.elementwise import activation_bounds
 from atonc.compiler.ops.rounding import ATTRIBUTE
@@ -152,8 +153,8 @@ _ABSORBED = ("relu", "relu6", "clip", "batch_norm", "relu_n1_to_1", "relu_0_to_1
 def match(quantised: Graph, real: Graph) -> dict[str, str]:
     """Tensor of the quantised graph -> tensor of the float model with as many elements: by name, else by the order of
     the layers."""
-    _require_same_edges(quantised, real)
-    names = _names(quantised)
+    names, ends = _names(quantised), _ends(quantised, real)
+    _require_same_edges(quantised, real, ends)
     found: dict[str, str] = dict(zip(quantised.inputs, real.inputs, strict=True))
     for name, tensor in quantised.tensors.items():
         if is_format(tensor):
@@ -165,7 +166,7 @@ def match(quantised: Graph, real: Graph) -> dict[str, str]:
             found[op.outputs[0]] = found[op.inputs[0]]
     for name, other in _by_order(quantised, real).items():
         found.setdefault(_with_activation(quantised, real, name, other), other)
-    for ours, theirs in zip(quantised.outputs, real.outputs, strict=True):
+    for ours, theirs in zip(quantised.outputs, ends, strict=True):
         producer = quantised.producers.get(ours)
         source = producer.inputs[0] if producer is not None and producer.kind == "dequantize" else ours
         found[source] = theirs
@@ -174,6 +175,22 @@ def match(quantised: Graph, real: Graph) -> dict[str, str]:
     makers = {name: quantised.producers.get(name) for name in found}
     computed = {name for name, maker in makers.items() if maker is not None and maker.kind != "quantize"}
     return {name: _absorbing(real, other, taken) if name in computed else other for name, other in found.items()}
+
+
+def _ends(quantised: Graph, real: Graph) -> list[str]:
+    """Tensors of the float model that are its outputs for this comparison: where `quantize` left the function of the
+    scores to the application, too, what that function reads."""
+    tail, known = quantised.tail, {name for one in quantised.outputs for name in _names(quantised)[one]}
+    if tail is None or not any(row.kind in SCORES for row in tail.operators):
+        return list(real.outputs)
+    found = []
+    for name in real.outputs:
+        maker = real.producers.get(name)
+        while maker is not None and is_move(maker.kind):
+            maker = real.producers.get(maker.inputs[0])
+        moved = name not in known and maker is not None and maker.kind in ("logistic", "softmax")
+        found.append(maker.inputs[0] if moved and maker is not None else name)
+    return list(dict.fromkeys(found))
 
 
 def _follow(quantised: Graph, real: Graph, found: dict[str, str]) -> None:
@@ -191,8 +208,8 @@ def _data(graph: Graph, op: Op) -> tuple[str, ...]:
     return tuple(name for name in op.inputs if name and not graph.tensors[name].is_constant)
 
 
-def _require_same_edges(quantised: Graph, real: Graph) -> None:
-    for side, ours, theirs in (("inputs", quantised.inputs, real.inputs), ("outputs", quantised.outputs, real.outputs)):
+def _require_same_edges(quantised: Graph, real: Graph, ends: Sequence[str]) -> None:
+    for side, ours, theirs in (("inputs", quantised.inputs, real.inputs), ("outputs", quantised.outputs, ends)):
         sizes = [[prod(g.tensors[n].shape) for n in names] for g, names in ((quantised, ours), (real, theirs))]
         if sizes[0] != sizes[1]:
             raise InputError(

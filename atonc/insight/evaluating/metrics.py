@@ -164,7 +164,7 @@ class Metric:
         return {}
 
     def rounds(self, count: int, data: Dataset) -> int:
-        """Of the bootstrap."""
+        """Says how often the bootstrap draws."""
         return ROUNDS
 
     def figures(self, records: Sequence[Any], data: Dataset) -> list[MetricFigure]:
@@ -554,7 +554,7 @@ class Keypoints(Metric):
         return [(float(rows_[k, 4]), rows_[k, 5:].reshape(-1, 3)[:, :2] * unit) for k in good]
 
     def values(self, records: Sequence[Any], data: Dataset) -> dict[str, NDArray[np.float64]]:
-        """Of every person that the annotations have: the nearest answer's similarity, and the share of its points
+        """Gives for every person that the annotations have the nearest answer's similarity, and the share of its points
         that are near."""
         people: dict[Any, list[Any]] = {}
         for annotation in data.coco["annotations"]:

@@ -72,7 +72,7 @@ def document(
         whole = doc.Chapter("", [*alarms, *_whole(network, layers, verbose)])
         sections = [whole, doc.Chapter("", busy), doc.Chapter(doc.head(most), buffers), tried]
     else:
-        sections = [_headline(network, alarms), _costliest(network, layers), tried]
+        sections = [_headline(network, [*alarms, *map(doc.Note, network.notes)]), _costliest(network, layers), tried]
     on_cpu = [(one.kind, one.name, one.milliseconds) for one in network.layers if one.on in (CPU, HYBRID)]
     summary = (
         doc.latency_row(network.latency_ms, f"{network.basis}{span_of(network)}", network.clocks),
@@ -229,7 +229,7 @@ def layer_data(layer: LayerView) -> dict[str, Any]:
 MOST_LAYERS = 10
 
 
-def _headline(network: NetworkView, alarms: Sequence[str]) -> doc.Chapter:
+def _headline(network: NetworkView, alarms: Sequence[doc.Block]) -> doc.Chapter:
     free = sum(layer.on == NOTHING for layer in network.layers)
     steps = f"{count(len(network.layers), 'layer')} in {parts.epochs_text(len(network.steps), network.count(NPU))}"
     steps += f", {count(free, 'layer')} at no cost" if free else ""

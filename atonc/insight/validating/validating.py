@@ -238,7 +238,7 @@ def validate(
     reading: Sequence[ReadingCheck] = ()
     if wanted.layers and references is not None:
         reading = check_reading(references, compiled.source, [samples[0], make_noise(samples[0], NOISE_SEED)])
-    labels, notes = wanted.labels, list(references.notes if references is not None else [NOT_RUN])
+    labels, notes = wanted.labels, [*compiled.source.notes, *(references.notes if references else [NOT_RUN])]
     notes += [*sides.own.undefined.values(), *_not_compared(results)]
     notes += [f"encrypted weights: {IN_PLAIN}"] if compiled.ciphered else []
     yardstick = complete[0] if complete else "nothing"
