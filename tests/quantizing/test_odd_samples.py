@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -162,6 +163,18 @@ def test_what_has_no_fixed_size_is_left_to_the_application(
     error = caught.value
     assert error.where == f"net.onnx, {node}" and "one size" in error.rule
     assert f"--cut-output-tensors {cut})" in error.remedy
+
+
+def test_thresholds_that_are_no_numbers_and_large_ones_are_told_as_they_are(tmp_path: Path) -> None:
+    behind, end, constants = boxes()
+    odd = constants | {"most": np.array([1 << 40]), "least": np.array([np.nan], np.float32)}
+    tail = read_model(model(behind, end, odd, tmp_path / "net.onnx"), Options()).tail
+    assert tail is not None and str(tail.operators[-1]) == (
+        "NonMaxSuppression 'nms' (boxes of a class 1099511627776, score nan)"
+    )
+    assert json.loads(json.dumps(tail.as_dict(), allow_nan=False))["operators"][-1]["values"] == {
+        "boxes of a class": 1 << 40, "score": "nan",
+    }  # fmt: skip
 
 
 def test_sizes_that_only_a_run_shows() -> None:

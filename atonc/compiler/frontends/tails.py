@@ -194,7 +194,8 @@ def _numbers(graph: Any) -> dict[str, float]:
     for name, proto in protos:
         if all(dim == 1 for dim in proto.dims) and not proto.external_data:
             try:
-                found[name] = float(f"{numpy_helper.to_array(proto).reshape(-1)[0]:.7g}")
+                value = numpy_helper.to_array(proto).reshape(-1)[0]
+                found[name] = float(value if value.dtype.kind in "iu" else f"{value:.7g}")
             except (ValueError, TypeError, IndexError):
                 continue  # a damaged constant is refused where it is read
     return found

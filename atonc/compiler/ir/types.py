@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from functools import cache, cached_property
-from math import isnan, prod
+from math import isfinite, isnan, prod
 from typing import Any
 
 import numpy as np
@@ -146,7 +146,8 @@ class TailOperator:
     values: Mapping[str, float]  # thresholds, numbers of boxes
 
     def __str__(self) -> str:
-        said = ", ".join(f"{key} {value:.6g}" for key, value in self.values.items())
+        digits = {key: 15 if value.is_integer() else 6 for key, value in self.values.items()}
+        said = ", ".join(f"{key} {value:.{digits[key]}g}" for key, value in self.values.items())
         return f"{self.kind[:60]} {self.name[:60]!r}" + (f" ({said})" if said else "")
 
 
@@ -159,7 +160,11 @@ class Tail:
     fixed: tuple[str, ...] = ()  # of the outputs, those that the model has anyway
 
     def as_dict(self) -> dict[str, Any]:
-        operators = [dict(vars(one)) for one in self.operators]
+        """For JSON, which has no word for NaN and infinity: they are text."""
+        operators = [
+            {**vars(one), "values": {key: x if isfinite(x) else str(x) for key, x in one.values.items()}}
+            for one in self.operators
+        ]
         return {"outputs": list(self.outputs), "operators": operators, "fixed": list(self.fixed)}
 
 

@@ -87,7 +87,7 @@ def _outputs(labels: Sequence[str]) -> str:
 
 
 def _side(source: Graph) -> tuple[int, int]:
-    side = input_side(source)
+    side = input_side(source.tensors[source.inputs[0]].shape)
     if side == (1, 1):
         where = f"input {elided(source.inputs[0], 40)}"
         raise InputError("the input is no image", where=where, rule="--post gives boxes in pixels of an image")

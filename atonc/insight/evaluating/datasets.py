@@ -114,6 +114,17 @@ def _fitted(image: Any, size: tuple[int, int], channels: int, resize: str) -> tu
     return small[top : top + height, left : left + width], Fit(scales, (-float(left), -float(top)), (w, h), size)
 
 
+def mask_of(path: Path) -> Array:
+    """The class of every pixel."""
+    from PIL import Image
+
+    try:
+        with Image.open(path) as image:
+            return np.asarray(image if image.mode in ("L", "P") else image.convert("L"), np.uint8)
+    except DAMAGE as error:
+        raise InputError(f"cannot be read as a mask: {str(error)[:200]}", where=str(path)) from None
+
+
 MOST_SAMPLES = 1_000_000
 
 
@@ -210,7 +221,7 @@ def is_picture_file(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
 
 
-def _size(path: Path) -> tuple[int, int]:
+def picture_size(path: Path) -> tuple[int, int]:
     """Width and height of a picture, which can be read to its end: better known now than after hours."""
     try:
         from PIL import Image
@@ -248,10 +259,10 @@ def array_data(path: Path, inputs: Sequence[Tensor]) -> Dataset:
     truths: list[Any] = [None] * count
     if labels is not None:
         truths = [int(v) for v in labels] if plain else [{"row": k} for k in range(count)]
-    return Dataset(_kind(labels), tuple(DatasetEntry(f"row {k}", path, k, truths[k]) for k in range(count)))
+    return Dataset(kind_of(labels), tuple(DatasetEntry(f"row {k}", path, k, truths[k]) for k in range(count)))
 
 
-def _kind(labels: Array | None) -> str:
+def kind_of(labels: Array | None) -> str:
     return SEQUENCES if labels is not None and labels.ndim == 2 and labels.dtype.kind in "iu" else "arrays"
 
 
@@ -403,7 +414,7 @@ def generated(name: str, inputs: Sequence[Tensor], folder: Path, together: int) 
         labels = [label for _, label in pairs]
         if any(label is not None for label in labels):
             arrays["labels"] = _stacked(labels, name)
-            kind = _kind(arrays["labels"])
+            kind = kind_of(arrays["labels"])
         write_file(path, npz(arrays))
         plain = "labels" in arrays and arrays["labels"].ndim == 1
         truths = [int(label) if plain else None if label is None else {"row": k} for k, label in enumerate(labels)]
@@ -505,7 +516,7 @@ def _with_sizes(data: Dataset, inputs: Sequence[Tensor], options: EvaluateOption
     sizes = []
     for number, entry in enumerate(data.entries):
         stage("looking at the images", number, len(data.entries))
-        sizes.append(_size(entry.file))
+        sizes.append(picture_size(entry.file))
     entries = tuple(replace(e, size=size) for e, size in zip(data.entries, sizes, strict=True))
     notes = data.notes
     if len(set(sizes)) > 1:

@@ -7,13 +7,14 @@ import contextlib
 import io
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from math import prod, sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from atonc.compiler.ir import Array, Tensor
+from atonc.compiler.ir import Array
 from atonc.insight.evaluating.boxes import Decoder, overlaps, scale_of, table
 from atonc.insight.evaluating.datasets import SEQUENCES, Dataset, Fit, user_function
 from atonc.insight.evaluating.decoders import decoder_for
@@ -174,12 +175,11 @@ class Metric:
 
     def differences(self, ours: Sequence[Any], theirs: Sequence[Any], data: Dataset) -> list[MetricFigure]:
         """Ours less theirs, on the same samples."""
-        count, found = len(ours), dict[str, Callable[[Any], float]]()
-        for (name, one), other in zip(self.drawn(ours, data).items(), self.drawn(theirs, data).values(), strict=True):
-            found[name] = partial(lambda one, other, some: one(some) - other(some), one, other)
+        pairs = zip(self.drawn(ours, data).items(), self.drawn(theirs, data).values(), strict=True)
+        found = {name: partial(lambda a, b, some: float(a(some) - b(some)), a, b) for (name, a), b in pairs}
         means = zip(self.values(ours, data).items(), self.values(theirs, data).values(), strict=True)
         return [
-            *drawn_figures(count, found, self.rounds(count, data)),
+            *drawn_figures(len(ours), found, self.rounds(len(ours), data)),
             *(MetricFigure(name, float((a - b).mean()), *difference_interval(a, b), len(a)) for (name, a), b in means),
         ]
 
@@ -389,6 +389,8 @@ class Detection(Metric):
     name = "map"
 
     def __init__(self, decoder: Decoder) -> None:
+        if find_spec("pycocotools") is None:  # better known now than after hours
+            raise ToolError("pycocotools is not installed", remedy="pip install 'atonc[evaluate]'")
         self.decoder = decoder
         self._last: tuple[Sequence[Any], Any] = ((), None)  # records and their evaluation: it takes long
 
@@ -451,15 +453,15 @@ def _met(row: list[float], others: list[list[float]]) -> bool:
 
 def evaluated(records: Sequence[Any], data: Dataset) -> Any:
     """pycocotools' evaluation of every picture and class."""
-    try:
-        from pycocotools.coco import COCO
-        from pycocotools.cocoeval import COCOeval
-    except ImportError:
-        raise ToolError("pycocotools is not installed", remedy="pip install 'atonc[evaluate]'") from None
+    from pycocotools.coco import COCO
+    from pycocotools.cocoeval import COCOeval
+
     with contextlib.redirect_stdout(io.StringIO()):
         truth = COCO()
         # annotations of others' tools leave out what can be worked out
-        filled = [{"iscrowd": 0, "area": a["bbox"][2] * a["bbox"][3], **a} for a in data.coco["annotations"]]
+        # and pycocotools takes what has the id 0 for not found
+        told = enumerate(data.coco["annotations"], 1)
+        filled = [{"iscrowd": 0, "area": a["bbox"][2] * a["bbox"][3], **a, "id": k} for k, a in told]
         truth.dataset = {**data.coco, "annotations": filled}
         truth.createIndex()
         names = sorted(truth.cats)
@@ -665,9 +667,9 @@ def edits(one: Sequence[int], other: Sequence[int]) -> int:
     return row[-1]
 
 
-def metric_name(options: EvaluateOptions, data: Dataset) -> str:
-    if options.metric != "auto":
-        return options.metric
+def metric_name(asked: str, data: Dataset) -> str:
+    if asked != "auto":
+        return asked
     if data.kind == "coco":
         points = any(a.get("keypoints") for a in data.coco["annotations"])
         return "keypoints" if points else "map"
@@ -703,8 +705,7 @@ def require_categories(metric: Metric, data: Dataset, where: str) -> None:
         )
 
 
-def require_fit(name: str, data: Dataset, outputs: Sequence[Tensor], options: EvaluateOptions) -> None:
-    """Labels have classes, and the metric has what it needs."""
+def require_comparison(name: str, data: Dataset, options: EvaluateOptions) -> None:
     where = options.data
     if name == "distance" and not options.int8 and not options.float_model:
         raise InputError(
@@ -713,8 +714,14 @@ def require_fit(name: str, data: Dataset, outputs: Sequence[Tensor], options: Ev
             rule="without labels the NPU's outputs are compared with those of the int8 kernels or of the float model",
             remedy="leave out --no-int8, give --float MODEL, or samples with labels",
         )
+    if name == "iou" and data.kind == "masks" and options.resize != "stretch":
+        raise InputError("masks need --resize stretch", where=where)
+
+
+def require_fit(name: str, data: Dataset, values: int, where: str) -> None:
+    """Labels have classes, and the metric has what it needs. `values`: of the first output."""
     if name == "top":
-        _require_classes(data, outputs[0], where)
+        _require_classes(data, max(2, values), where)
     if name in ("map", "keypoints") and data.kind != "coco":
         raise InputError(f"the metric {name} needs boxes", where=where, remedy="give a COCO .json")
     if name == "keypoints" and not any(a.get("keypoints") for a in data.coco["annotations"]):
@@ -723,12 +730,9 @@ def require_fit(name: str, data: Dataset, outputs: Sequence[Tensor], options: Ev
         raise InputError("the metric edit needs sequences", where=where, remedy="give labels [N, length] in a .npz")
     if name == "iou" and (not data.labelled or data.kind == SEQUENCES or isinstance(data.entries[0].truth, int)):
         raise InputError("the metric iou needs masks", where=where, remedy="give images/ and masks/, or labels [N,H,W]")
-    if name == "iou" and data.kind == "masks" and options.resize != "stretch":
-        raise InputError("masks need --resize stretch", where=where)
 
 
-def _require_classes(data: Dataset, output: Tensor, where: str) -> None:
-    count = max(2, output.elements)
+def _require_classes(data: Dataset, count: int, where: str) -> None:
     labels = [entry.truth for entry in data.entries]
     if not all(isinstance(label, int) for label in labels):
         remedy = "give an array `labels`, or --metric distance"

@@ -25,6 +25,12 @@ def _anchors(title: str) -> Any:
     return option("", "--anchors", title, said, metavar="W,H,...", takes=LOCAL_RARE)
 
 
+def require_metric(name: str) -> None:
+    if name not in METRICS and ":" not in name:
+        known = f"metrics are {', '.join(METRICS)}, or a function of yours as module:function"
+        raise InputError(f"there is no metric {name[:60]!r}", rule=known)
+
+
 @dataclass(frozen=True)
 class PostOptions:
     """Options of `generate` for detectors: boxes as C, by the decoders of `evaluate`."""
@@ -65,13 +71,10 @@ class EvaluateOptions:
     """Arguments of `atonc.evaluate`; flags of the command line with their help; rows of the reference."""
 
     data: str = option(
-        "",
-        "--data",
-        DATA,
+        "", "--data", DATA,
         "a folder with a folder of images for each class; a COCO .json; .npz; .csv; or module:function, a generator",
-        metavar="DATA",
-        takes=LOCAL,
-    )
+        metavar="DATA", takes=LOCAL,
+    )  # fmt: skip
     images: str = option(
         "", "--images", DATA, "the folder of the images that a COCO file names", metavar="DIR", takes=LOCAL
     )
@@ -81,30 +84,20 @@ class EvaluateOptions:
         "the last one", metavar="N", parse=frames,
     )  # fmt: skip
     resize: str = option(
-        "stretch",
-        "--resize",
-        DATA,
-        "how images become as large as the input",
+        "stretch", "--resize", DATA, "how images become as large as the input",
         takes=Takes(choices=("stretch", "letterbox", "crop")),
-    )
+    )  # fmt: skip
     normalise: str = option(
-        "",
-        "--normalise --normalize",
-        DATA,
-        "real values are (pixel - MEAN) / STD, pixels 0..255; three of each: M,M,M/S,S,S",
-        metavar="MEAN/STD",
-    )
+        "", "--normalise --normalize", DATA,
+        "real values are (pixel - MEAN) / STD, pixels 0..255; three of each: M,M,M/S,S,S", metavar="MEAN/STD",
+    )  # fmt: skip
     colours: str = option(
         "rgb", "--colours --colors", DATA, "order of the channels", takes=Takes(choices=("rgb", "bgr"), rare=True)
     )
     metric: str = option(
-        "auto",
-        "--metric",
-        FIGURES,
-        f"{', '.join(METRICS)}, or your own module:function",
-        metavar="METRIC",
+        "auto", "--metric", FIGURES, f"{', '.join(METRICS)}, or your own module:function", metavar="METRIC",
         takes=Takes(offered=OF_ARRAYS),  # a function of the server's is nothing for visitors
-    )
+    )  # fmt: skip
     decoder: str = option("auto", "--decoder", FIGURES, "how outputs become boxes", takes=Takes(choices=DECODERS))
     anchors: str = _anchors(FIGURES)
     blank: int = option(
@@ -123,14 +116,9 @@ class EvaluateOptions:
         takes=LOCAL_RARE,
     )  # fmt: skip
     samples_together: int = option(
-        16,
-        "--samples-together",
-        WORK,
-        "samples of a unit of work, which is lost or kept as a whole",
-        metavar="N",
-        parse=whole,
-        takes=LOCAL_RARE,
-    )
+        16, "--samples-together", WORK, "samples of a unit of work, which is lost or kept as a whole", metavar="N",
+        parse=whole, takes=LOCAL_RARE,
+    )  # fmt: skip
     fresh: bool = option(
         False, "--fresh", WORK, "forget what an interrupted run has left in the output folder", takes=LOCAL
     )
@@ -142,11 +130,7 @@ class EvaluateOptions:
                 raise InputError(f"{name} is {getattr(self, name)}", remedy="give 0 or more")
         if not 1 <= self.samples_together <= 1000:
             raise InputError(f"{self.samples_together} samples together", rule="1 to 1000 are a unit of work")
-        if self.metric not in METRICS and ":" not in self.metric:
-            raise InputError(
-                f"there is no metric {self.metric[:60]!r}",
-                rule=f"metrics are {', '.join(METRICS)}, or a function of yours as module:function",
-            )
+        require_metric(self.metric)
         self.normalisation()
 
     def normalisation(self) -> tuple[tuple[float, ...], tuple[float, ...]] | None:

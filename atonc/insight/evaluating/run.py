@@ -29,6 +29,7 @@ from atonc.insight.evaluating.metrics import (
     metric_for,
     metric_name,
     require_categories,
+    require_comparison,
     require_fit,
 )
 from atonc.insight.evaluating.options import EvaluateOptions
@@ -117,11 +118,12 @@ def evaluate(model: Path, wanted: EvaluateOptions, compiler: Options, output: Pa
     data = open_data(wanted, sample_tensors(source, wanted.frames), kept)
     if wanted.frames and data.entries[0].row is None:
         raise InputError("images are no sequences", where=wanted.data, rule=SEQUENCES, remedy="give arrays (.npz)")
-    name = metric_name(wanted, data)
+    name = metric_name(wanted.metric, data)
     outputs = [source.tensors[name] for name in source.frame_outputs]
-    require_fit(name, data, outputs, wanted)
+    require_comparison(name, data, wanted)
+    require_fit(name, data, outputs[0].elements, wanted.data)
     words = {"decoder": wanted.decoder, "anchors": parse_anchors(wanted.anchors), "blank": wanted.blank}
-    metric = metric_for(name, words, [t.shape for t in outputs], input_side(source))
+    metric = metric_for(name, words, [t.shape for t in outputs], input_side(source.tensors[source.inputs[0]].shape))
     require_categories(metric, data, wanted.data)
     data = replace(data, notes=(*data.notes, *([metric.note] if metric.note else [])))
     units = _units((model, float_model), data, {"metric": name, **words}, wanted, compiler)

@@ -19,7 +19,7 @@ from atonc.compiler.frontends.read import read
 from atonc.compiler.inputs.inputs import as_input, first_states, real
 from atonc.compiler.ir import Array, Graph, Tensor
 from atonc.compiler.request.options import Options
-from atonc.insight.evaluating.datasets import Fit, Preparation, SequenceTensor, picture_input, row
+from atonc.insight.evaluating.datasets import Fit, Preparation, SequenceTensor, mask_of, picture_input, row
 from atonc.insight.evaluating.engine import Engine
 from atonc.insight.evaluating.metrics import Metric, distance, metric_for
 from atonc.insight.validating.references import References, as_program
@@ -128,7 +128,7 @@ def compute(unit: WorkUnit) -> bytes:
     source = sides.compiled.source
     samples = [_sample(source, one, unit.files, words) for one in words["samples"]]
     shapes = [sides.compiled.graph.tensors[name].shape for name in sides.compiled.graph.frame_outputs]
-    metric = metric_for(words["metric"], words, shapes, input_side(source))
+    metric = metric_for(words["metric"], words, shapes, input_side(source.tensors[source.inputs[0]].shape))
     values = [one for one, _, _ in samples]
     found = sides.sequences(values) if words["frames"] else sides.run(values)
     records = [_record(metric, sides, found, k, truth, fit) for k, (_, truth, fit) in enumerate(samples)]
@@ -165,7 +165,7 @@ def _sample(
     value, fit = picture_input(path, source, inputs[0], how)
     truth = one["truth"]
     if isinstance(truth, dict) and "mask" in truth:
-        truth = _mask(files[truth["mask"]])
+        truth = mask_of(files[truth["mask"]])
     return {inputs[0].name: value}, truth, fit
 
 
@@ -190,18 +190,8 @@ def _plain(value: Array, dtype: str) -> Array:
     return value
 
 
-def _mask(path: Path) -> Array:
-    """The class of every pixel."""
-    from PIL import Image
-
-    with Image.open(path) as image:
-        found: Array = np.asarray(image if image.mode in ("L", "P") else image.convert("L"), np.uint8)
-    return found
-
-
-def input_side(source: Graph) -> tuple[int, int]:
+def input_side(shape: tuple[int, ...]) -> tuple[int, int]:
     """Width and height of the input, where it is a picture."""
-    shape = source.tensors[source.inputs[0]].shape
     if len(shape) != 4:
         return 1, 1
     return (shape[3], shape[2]) if shape[1] in (1, 3, 4) and shape[3] not in (1, 3, 4) else (shape[2], shape[1])

@@ -16,12 +16,16 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.ir import Array
+from atonc.insight.evaluating import metrics
+from atonc.insight.evaluating.datasets import Dataset, Fit
+from atonc.insight.evaluating.decoders import parse_anchors
+from atonc.insight.evaluating.metrics import MetricFigure
 from atonc.insight.quantizing.graph import FloatGraph, is_move
 from atonc.insight.quantizing.loading import require_equal_sizes
 from atonc.insight.quantizing.observe import outputs, part_of, run, session
 from atonc.insight.quantizing.samples import STATELESS, Carried, Feed
 from atonc.insight.quantizing.scales import Seen
-from atonc.insight.quantizing.types import OutputAccuracy
+from atonc.insight.quantizing.types import OutputAccuracy, QuantizeOptions
 from atonc.insight.quantizing.write import codes_reach, decoded
 from atonc.machine.base.frozen import dataclass
 
@@ -232,7 +236,7 @@ class QuantizationJudge:
     def together(pairs: Sequence[tuple[QuantizationJudge, Any]], still: bool = False) -> tuple[Signal, float]:
         """The verdict on a way to quantise: every model by a judge of its own, whose samples did not teach it. And the
         share of the samples whose first class is another than in float."""
-        seen = [(judge, judge._seen(model, judge.names)) for judge, model in pairs]
+        seen = [(judge, judge.seen(model, judge.names)) for judge, model in pairs]
         expected = [values for judge, _ in seen for values in judge._apart(judge.reference)]
         found = [values for judge, some in seen for values in judge._apart(some)]
         ends = [end for judge, model in pairs for end in [judge._ends(model)] * len(judge.feeds)]
@@ -278,13 +282,49 @@ class QuantizationJudge:
         owners = self.parts[name]
         return [value[owners == part] for part in range(int(owners.max()) + 1)]
 
-    def _seen(self, model: Any, names: Sequence[str]) -> list[list[Array]]:
+    def seen(self, model: Any, names: Sequence[str]) -> list[list[Array]]:
         made = {name for node in model.graph.node for name in node.output}
         inside = [decoded(name) if decoded(name) in made else name for name in names]
         found = outputs(model, self.feeds, "judging", inside, self.carried)
         for expected, values in zip(self.reference, found, strict=True):  # int8 may pick another number of values
             require_equal_sizes(names, [expected[: len(names)], values])
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledTask:
+    """What labels say of answers, by a metric of `evaluate`."""
+
+    metric: metrics.Metric
+    data: Dataset
+    side: tuple[int, int]  # of the input
+    reference: Any = ()  # records of the float model's answers
+    in_float: Any = ()  # their figures
+
+    @staticmethod
+    def of(data: Dataset, side: tuple[int, int], expected: Values, settings: QuantizeOptions) -> LabelledTask:
+        """Whatever does not fit shows before the long work begins."""
+        name = metrics.metric_name(settings.metric, data)
+        metrics.require_fit(name, data, expected[0][0].size, "--data")
+        words = {"decoder": settings.decoder, "anchors": parse_anchors(settings.anchors), "blank": settings.blank}
+        metric = metrics.metric_for(name, words, [value.shape for value in expected[0]], side)
+        metrics.require_categories(metric, data, "--data")
+        reference = LabelledTask(metric, data, side).records(expected)
+        return LabelledTask(metric, data, side, reference, metric.figures(reference, data))
+
+    def records(self, outputs: Values) -> list[Any]:
+        (w, h), found = self.side, list[Any]()
+        for entry, values in zip(self.data.entries, outputs, strict=True):
+            size = entry.size or self.side
+            fit = Fit((w / size[0], h / size[1]), (0.0, 0.0), size, self.side)
+            found.append(self.metric.record(values, entry.truth, fit))
+        return found
+
+    def figures(self, outputs: Values) -> dict[str, list[MetricFigure]]:
+        """Of the quantised model, beside those in float."""
+        ours, metric, data = self.records(outputs), self.metric, self.data
+        lost = metric.differences(ours, self.reference, data)
+        return {"float": self.in_float, "quantised": metric.figures(ours, data), "difference": lost}
 
 
 def judged(graph: FloatGraph, states: Collection[str] = ()) -> tuple[str, ...]:

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.frontends.tails import note_of, told_tail
+from atonc.insight.evaluating.datasets import Dataset
+from atonc.insight.evaluating.work import input_side
 from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, copied, decodings, layers_of, magnitudes, own_constants
-from atonc.insight.quantizing.judge import QuantizationJudge, Signal, poor_outputs, unlike_heads
+from atonc.insight.quantizing.judge import LabelledTask, QuantizationJudge, Signal, poor_outputs, unlike_heads
 from atonc.insight.quantizing.loading import parse, raised, read, require_fixed_outputs, tidy, told_ranges
 from atonc.insight.quantizing.mend import Mended, MendOptions, equalise
 from atonc.insight.quantizing.narrow import Narrowed, PrecisionSearch, tensors_of
@@ -38,7 +40,7 @@ from atonc.insight.quantizing.workbench import NOTHING, MendedState, TriedModel,
 from atonc.insight.quantizing.write import codes_reach
 from atonc.insight.workers.run import require_scheduler
 from atonc.machine.base import progress
-from atonc.machine.base.errors import CapacityError, InputError
+from atonc.machine.base.errors import AtoncError, CapacityError, InputError
 
 WALKS = {
     MendOptions(True, True): "weights rounded by the layer's output, biases corrected",
@@ -124,6 +126,7 @@ def _prepared(model: Any, settings: QuantizeOptions, name: str) -> tuple[Any, di
 def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOptions, name: str) -> Quantised:
     learn, held = samples.split()
     work = QuantizationWork(graph, settings, learn, QuantizationJudge.of(graph, held, samples.carried))
+    task, told = work.labelled(samples.data)
     work.mend()
     tried = work.tune()
     front = choose([one.candidate for one in tried], settings)
@@ -143,6 +146,7 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
     # before the samples that judge are learnt from, too
     front[place], final, layers = work.learnt_again(chosen, samples.feeds)
     figures = work.accuracy(chosen, final)
+    answers = (half.judge.seen(model, half.judge.shown) for half, model in zip(work.halves, chosen.models, strict=True))
     in_float = work.plan(chosen.tuning).float_nodes
     return Quantised(
         source=name,
@@ -154,7 +158,7 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
         front=tuple(front),
         float_nodes=in_float,
         notes=(
-            *(*samples.notes, *still_outputs(work.judge.shown, work.judge.expected)),
+            *(*samples.notes, *told, *still_outputs(work.judge.shown, work.judge.expected)),
             *poor_outputs(figures, bool(work.graph.ranges)),
             *joins(work.graph, work.seen, in_float),
             *(narrowed.notes if narrowed else ()),
@@ -163,6 +167,7 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
         sizes=narrowed.points if narrowed else (),
         tensors=tensors_of(work.graph, layers, narrowed.alone_db) if narrowed else (),
         widths=widened.points if widened else (),
+        task=task.figures([one for some in answers for one in some]) if task else {},
         states=tuple(f"{output}={given}" for given, output in samples.carried.states.items()),
     )  # fmt: skip
 
@@ -272,6 +277,23 @@ class QuantizationWork(Workbench):
             clipped = int(judged.beyond[:, k].sum()) if coded else None
             found.append(OutputAccuracy(name, one.db, one.interval(learnt[k]), clipped, values))
         return tuple(found)
+
+    def labelled(self, data: Dataset | None) -> tuple[LabelledTask | None, list[str]]:
+        """What measures the task, and notes. Labels of which nobody said what they are may not fit."""
+        asked = self.settings.metric
+        if asked == "distance" or (asked == "auto" and not (data and data.labelled and self.other)):
+            return None, []
+        try:
+            if data is None or self.other is None:
+                raise InputError("no labels to measure by", where="--metric", rule="see docs/quantize.md, Labels")
+            data = replace(data, entries=(*data.entries[1::2], *data.entries[::2]))  # as the halves judge
+            side, told = input_side(self.graph.shapes[self.graph.inputs[0]]), self.judge.expected
+            task = LabelledTask.of(data, side, [*told, *self.other.judge.expected], self.settings)
+        except AtoncError as error:
+            if asked != "auto":
+                raise
+            return None, [f"labels are not used: {error.one_line}"]
+        return task, [task.metric.note] if task.metric.note else []
 
     def _walk(self) -> None:
         """Weights and biases that make up for the rest: biases alone, or weights rounded by the layers' outputs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import numpy as np
 from atonc.compiler.inputs.arrays import read_arrays
 from atonc.compiler.inputs.images import is_picture, read_image
 from atonc.compiler.ir import Array
-from atonc.insight.evaluating.datasets import SUFFIXES
+from atonc.insight.evaluating import datasets
+from atonc.insight.evaluating.datasets import LABELS, SUFFIXES, Dataset, DatasetEntry
 from atonc.insight.quantizing.types import LEAST_SAMPLES, QuantizeOptions
 from atonc.machine.base import progress
 from atonc.machine.base.errors import InputError
@@ -45,6 +47,7 @@ class Samples:
     notes: tuple[str, ...] = ()
     learners: int = 0  # of frames with states: so many teach, those behind them judge in this order
     carried: Carried = STATELESS
+    data: Dataset | None = None  # the same with labels, where there are some
 
     def split(self) -> tuple[tuple[Feed, ...], tuple[Feed, ...]]:
         """Samples to learn from, and as many to judge by: with fewer, chance would choose."""
@@ -66,26 +69,29 @@ def read_samples(path: Path, shapes: Mapping[str, tuple[int, ...]], settings: Qu
     progress.stage("reading the samples")
     if not path.exists():
         raise InputError("there is no such file or folder", where=str(path), remedy="name a folder or an .npz file")
-    feeds, notes = _of_folder(path, shapes, settings) if path.is_dir() else (_of_file(path, shapes), [])
+    pictures = path.is_dir() or path.suffix.lower() == ".json"
+    feeds, data, notes = _of_folder(path, shapes, settings) if pictures else _of_labelled(path, shapes)
     total = len(feeds)
-    has_pictures = path.is_dir() and any(file.suffix.lower() in SUFFIXES for file in path.rglob("*"))
+    has_pictures = pictures and (path.is_file() or any(file.suffix.lower() in SUFFIXES for file in path.rglob("*")))
     if (settings.mean or settings.std) and not has_pictures:
         notes = [*notes, "--mean and --std are for images: arrays are taken as they are"]
     if total > settings.samples:
-        feeds = [feeds[index] for index in np.linspace(0, total - 1, settings.samples).astype(int)]
+        places = np.linspace(0, total - 1, settings.samples).astype(int)
+        feeds = [feeds[place] for place in places]
+        data = data and replace(data, entries=tuple(data.entries[place] for place in places))
         notes = [*notes, f"{settings.samples} of {total} samples are used (--samples)"]
-    return Samples(tuple(feeds), (*notes, *check_samples(feeds, str(path))))
+    return Samples(tuple(feeds), (*notes, *check_samples(feeds, str(path))), data=data)
 
 
 def _of_folder(
     path: Path, shapes: Mapping[str, tuple[int, ...]], settings: QuantizeOptions
-) -> tuple[list[Feed], list[str]]:
+) -> tuple[list[Feed], Dataset | None, list[str]]:
     files = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith("."))
-    pictures = [file for file in files if file.suffix.lower() in SUFFIXES]
-    if not pictures:
+    data = _pictures(path, files, settings)
+    if not data.entries:
         arrays = [file for file in files if file.suffix.lower() in ARRAYS]
         if arrays:
-            return [feed for file in arrays for feed in _of_file(file, shapes)], []
+            return [feed for file in arrays for feed in _of_file(file, shapes)], None, []
         raise InputError(
             "the folder is empty" if not files else f"no image among its {count(len(files), 'file')}",
             where=str(path),
@@ -99,13 +105,30 @@ def _of_folder(
             remedy="give an .npz file with one array per input, samples first",
         )  # fmt: skip
     ((name, shape),) = shapes.items()
-    step = max(1, len(pictures) // settings.samples)
-    used = pictures[::step][: settings.samples]
-    left = [f"{len(used)} of {len(pictures)} images are used (--samples)"] if len(used) < len(pictures) else []
-    feeds = [{name: scaled(read_image(file, shape), shape, settings)} for file in used]
+    total = len(data.entries)
+    used = data.entries[:: max(1, total // settings.samples)][: settings.samples]
+    left = [f"{len(used)} of {total} images are used (--samples)"] if len(used) < total else []
+    feeds = [{name: scaled(read_image(one.file, shape), shape, settings)} for one in used]
     if not settings.mean and not settings.std:
         left.append("pixels are given to the model as 0..255; if it was trained on others, say --mean and --std")
-    return feeds, left
+    return feeds, replace(data, entries=tuple(map(_told, used))), left
+
+
+def _pictures(path: Path, files: Sequence[Path], settings: QuantizeOptions) -> Dataset:
+    """Folders in the folder are classes, or images and masks, where no picture lies elsewhere."""
+    if path.is_file():
+        return datasets.coco_data(path, Path(settings.images) if settings.images else None)
+    pictures = [file for file in files if file.suffix.lower() in SUFFIXES]
+    if len({file.parent for file in pictures}) > 1 and all(file.parent.parent == path for file in pictures):
+        return datasets.picture_folder(path)
+    return Dataset("images", tuple(DatasetEntry(file.name, file) for file in pictures))
+
+
+def _told(entry: DatasetEntry) -> DatasetEntry:
+    """With what the metric compares with: a mask itself, the size of a picture with boxes."""
+    if isinstance(entry.truth, dict) and "mask" in entry.truth:
+        return replace(entry, truth=datasets.mask_of(Path(entry.truth["mask"])))
+    return replace(entry, size=datasets.picture_size(entry.file)) if isinstance(entry.truth, dict) else entry
 
 
 def scaled(pixels: Array, shape: Sequence[int], settings: QuantizeOptions) -> Array:
@@ -142,6 +165,18 @@ def read_sequences(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> list[li
 
 def _of_file(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> list[Feed]:
     return _of_arrays(read_arrays(path), shapes, path)
+
+
+def _of_labelled(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> tuple[list[Feed], Dataset, list[str]]:
+    """Labels are whole numbers, one or one array for each sample."""
+    arrays = read_arrays(path)
+    rest = {name: value for name, value in arrays.items() if name not in LABELS or name in shapes}
+    rest = rest if len(rest) >= len(shapes) else arrays
+    feeds, labels = _of_arrays(rest, shapes, path), [arrays[name] for name in LABELS if name in {*arrays} - {*rest}]
+    found = next((one for one in labels if one.dtype.kind in "iu" and one.ndim and len(one) == len(feeds)), None)
+    truths = [None] * len(feeds) if found is None else found.tolist() if found.ndim == 1 else list(found)
+    entries = (DatasetEntry(f"row {k}", path, k, truth) for k, truth in enumerate(truths))
+    return feeds, Dataset(datasets.kind_of(found), tuple(entries)), []
 
 
 def _of_arrays(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]], path: Path) -> list[Feed]:

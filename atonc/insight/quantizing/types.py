@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atonc.compiler.request.options import MODEL, names, shapes, size
-from atonc.machine.base.declare import RARE, Takes, check, option
+from atonc.insight.evaluating.options import FIGURES, EvaluateOptions, require_metric
+from atonc.machine.base.declare import RARE, Takes, again, check, option
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
 if TYPE_CHECKING:
     from atonc.compiler.ir.types import Tail
+    from atonc.insight.evaluating.metrics import MetricFigure
 
 DATA, METHOD, RESULT = "calibration data", "how scales and weights are chosen", "what is preferred"
 WORK = "how the work is done"
@@ -104,12 +106,9 @@ class QuantizeOptions:
         "none", metavar="NAMES", parse=names,
     )  # fmt: skip
     calibration: str = option(
-        "output",
-        "--calibration",
-        METHOD,
-        "how ranges of activations are chosen",
+        "output", "--calibration", METHOD, "how ranges of activations are chosen",
         takes=Takes(choices=CALIBRATIONS, rare=True),
-    )
+    )  # fmt: skip
     equalise: bool = option(True, "--no-equalisation", METHOD, "leave the channels' ranges as they are", takes=RARE)
     correct_rounding: bool = option(True, "--no-rounding", METHOD, "round every weight to the nearest code", takes=RARE)
     correct_bias: bool = option(
@@ -117,12 +116,9 @@ class QuantizeOptions:
     )
     float_tails: bool = option(True, "--no-float-tails", METHOD, "softmax and what follows it in int8, too", takes=RARE)
     objective: str = option(
-        "balanced",
-        "--objective",
-        RESULT,
-        "what counts: accuracy, milliseconds, or both",
+        "balanced", "--objective", RESULT, "what counts: accuracy, milliseconds, or both",
         takes=Takes(choices=OBJECTIVES),
-    )
+    )  # fmt: skip
     max_loss: str = option(
         "", "--max-loss", RESULT, "what speed or flash may cost: dB, percent of first classes, or none "
         f"(default {MOST_LOSS_DB:g}, --bits 4: {FOUR_BITS_LOSS_DB:g})", metavar="DB|SHARE", parse=loss,
@@ -131,17 +127,20 @@ class QuantizeOptions:
         EIGHT_BITS, "--bits", RESULT, "of weights; 4: where --max-loss allows", takes=Takes(choices=BITS),
     )  # fmt: skip
     max_flash: int = option(
-        0, "--max-flash", RESULT, "for constants; implies --bits mixed",
-        metavar="SIZE", parse=size,
+        0, "--max-flash", RESULT, "for constants; implies --bits mixed", metavar="SIZE", parse=size,
     )  # fmt: skip
     wide: str = option(
         "", "--wide", RESULT, "16-bit activations until errors are at most this",
         metavar="SHARE|DB", parse=wide_target,
     )  # fmt: skip
+    images: str = again(EvaluateOptions, "images", DATA)
+    metric: str = again(EvaluateOptions, "metric", FIGURES)
+    decoder: str = again(EvaluateOptions, "decoder", FIGURES)
+    anchors: str = again(EvaluateOptions, "anchors", FIGURES)
+    blank: int = again(EvaluateOptions, "blank", FIGURES)
     threads: int = option(
         0, "--threads", WORK, "of one run of the model; 0: as OMP_NUM_THREADS says, else one per core", metavar="N",
-        parse=count,
-        takes=Takes(local=True, rare=True),
+        parse=count, takes=Takes(local=True, rare=True),
     )  # fmt: skip
     scheduler: str = option(
         "", "--scheduler", WORK, "a Dask cluster calibrates: tcp://HOST:PORT, or local", metavar="ADDRESS",
@@ -163,6 +162,7 @@ class QuantizeOptions:
         if any(float(word) == 0 for word in self.std):
             raise InputError("pixels cannot be divided by 0", where="--std")
         loss(self.max_loss)
+        require_metric(self.metric)
         if self.max_changed is not None and self.precision == EIGHT_BITS:
             raise InputError(
                 "percent of the first classes, without weights of 4 bits",
@@ -355,6 +355,7 @@ class Quantised:
     tensors: tuple[TensorPrecision, ...] = ()
     widths: tuple[WidePoint, ...] = ()  # steps of --wide
     tail: Tail | None = None  # what the model ended with, and stays for the application
+    task: dict[str, list[MetricFigure]] = field(default_factory=dict)  # by labels: float, quantised, difference
     states: tuple[str, ...] = ()  # OUT=IN, both ends with one scale: what the compiler is told
 
     @property

@@ -12,6 +12,7 @@ from atonc.insight.report.html.page import document_page
 from atonc.machine.base.words import count
 
 SHOWN = 10
+SIGNED = "{0.value:+.4f}  ({0.low:+.4f} to {0.high:+.4f}) on the same samples"
 MOST_SIDES = 6
 MOST_PICTURES = 60
 MOST_CLASSES, MOST_PAIRS = 24, 20
@@ -37,7 +38,7 @@ def document(found: Evaluation, page: str = "", all_changed: bool = False) -> do
     changed = f"; {count(number, 'sample')} changed" if found.yardstick else ""
     samples = f"{count(found.samples, 'sample')}, {found.metric}"
     by_side = ", ".join(f"{side} {figure.value:.4f}" for side, figure in firsts)
-    rows = [doc.SummaryRow(side, f"{figure.name} {_value(figure)}") for side, figure in firsts[:MOST_SIDES]]
+    rows = [doc.SummaryRow(side, f"{figure.name} {figure_text(figure)}") for side, figure in firsts[:MOST_SIDES]]
     if found.yardstick:
         verb = "gets" if number == 1 else "get"
         said = f"{count(number, 'sample')} {verb} another answer on the NPU than by the {found.yardstick} model"
@@ -81,12 +82,11 @@ def page(found: Evaluation, about: Mapping[str, str] | None = None, reports: Map
 def _figures(found: Evaluation) -> list[Row]:
     """All sides, how far they are from each other, and what the NPU loses on the same samples."""
     sides = (*found.sides.items(), *found.distances.items())
-    rows = [(side, figure, _value(figure)) for side, figures in sides for figure in figures]
-    signed = "{0.value:+.4f}  ({0.low:+.4f} to {0.high:+.4f}) on the same samples"
-    return [*rows, *((f"NPU-{found.yardstick}", one, signed.format(one)) for one in found.differences)]
+    rows = [(side, figure, figure_text(figure)) for side, figures in sides for figure in figures]
+    return [*rows, *((f"NPU-{found.yardstick}", one, SIGNED.format(one)) for one in found.differences)]
 
 
-def _value(figure: MetricFigure) -> str:
+def figure_text(figure: MetricFigure) -> str:
     return f"{figure.value:.4f}  ({figure.low:.4f} to {figure.high:.4f})"
 
 

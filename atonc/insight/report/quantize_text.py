@@ -19,6 +19,7 @@ from atonc.insight.quantizing.types import (
 )
 from atonc.insight.report import document as doc
 from atonc.insight.report.accuracy_text import noisiest, short_db
+from atonc.insight.report.evaluate_text import FIGURES, SIGNED, figure_text
 from atonc.insight.report.html.page import document_page
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count, shell
@@ -171,6 +172,10 @@ def _sections(result: Quantised, verbose: bool) -> Iterator[doc.Chapter]:
         yield doc.Chapter(
             title, [widened, *map(edges_text, [one for one in points if one.chosen and one.edges_saved_by])]
         )
+    if result.task:
+        flat = [(by, one) for by, figures in result.task.items() for one in figures]
+        rows = [(by, one, (SIGNED.format if by == "difference" else figure_text)(one)) for by, one in flat]
+        yield doc.Chapter("by the labels (95 % CI)", [doc.Table(FIGURES, rows, "Figures by the labels")])
     blocks: list[doc.Block] = [doc.Table(OUTPUTS, result.outputs, "Outputs")]
     if result.float_nodes:
         shown = result.float_nodes if verbose else result.float_nodes[:MOST_NAMES]
@@ -232,6 +237,9 @@ def _summary(result: Quantised, worst: OutputAccuracy, file: str, page: str) -> 
     span = "{:.1f} to {:.1f}".format(*worst.interval_db)
     accuracy = f"{worst.snr_db:.1f} dB signal to noise against float, in the worst output ({span} on new samples, 95 %)"
     yield doc.SummaryRow("accuracy", accuracy, doc.Mark.ALARM if poor else None)
+    for one in result.task.get("difference", [])[:1]:
+        first = result.task["quantised"][0].value
+        yield doc.SummaryRow(one.name, f"{first:.4f}, against float {SIGNED.format(one)}, 95 % CI")
     if point := next((point for point in result.sizes if point.chosen), None):
         whole = max(point.flash_bytes for point in result.sizes)
         saved = f"{whole - point.flash_bytes:,} fewer than with 8 bits" if point.layers else "as with 8 bits"
@@ -258,6 +266,7 @@ def as_json(result: Quantised) -> dict[str, Any]:
         "split": result.split,
         "outputs": {name: round(snr, 3) for name, snr in result.outputs_db.items()},
         "accuracy": [output.as_dict() for output in result.outputs],
+        "task": {by: [figure.as_dict() for figure in figures] for by, figures in result.task.items()},
         "steps": [step.as_dict() for step in result.steps],
         "front": [candidate.as_dict() for candidate in result.front],
         "float_nodes": list(result.float_nodes),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, Field, field, fields
+from dataclasses import MISSING, Field, field, fields, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -77,6 +77,12 @@ def option(
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)
+
+
+def again(kind: type[Any], name: str, group: str) -> Any:
+    """The option that another dataclass has, in a group of its own, and for few."""
+    (member,) = (member for member in fields(kind) if member.name == name)
+    return field(default=member.default, metadata={KEY: replace(member.metadata[KEY], group=group, rare=True)})
 
 
 def declared(kind: type[Any]) -> list[tuple[Field[Any], Option]]:
