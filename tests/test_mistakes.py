@@ -79,6 +79,8 @@ MISTAKES = (
     ("validate digits.tflite --batch-size=-1", "--batch-size: '-1' is not a whole number", ""),
     ("validate bad", "bad: no network that was built", "name the model"),
     ("analyze", "no model given", "name a .tflite or .onnx file"),
+    ("quantize digits.onnx --data {} --wide -3%", "--wide: '-3' is not a number from 0 on", "write such a number"),
+    ("quantize digits.onnx --data {} --max-flash -5k", "--max-flash: '-5k' is not a size", "write bytes, or 640k"),
     # names inside a model
     ("analyze digits.tflite --cut-output-tensors zzz", "digits.tflite, --cut-output-tensors", "there are 'image'"),
     ("analyze digits.tflite --cut-output-tensors poool", "no tensor 'poool'", "did you mean 'pool'"),

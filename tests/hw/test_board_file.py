@@ -125,6 +125,8 @@ def test_choices_name_a_set_and_a_board() -> None:
         ('name = "x"\nbased_on = "absent.toml"\n', "there is no such file"),
         ("memories = 3\n" + OWN, "memories: '3' is not a list"),
         (OWN + "x = " + "[" * 5000, "not TOML"),
+        (OWN + "a . 'a'." * 60 + "x = 1", "line 3.*not TOML: A key of 100 parts"),
+        (OWN + f"[{'a.' * 100_000}x]", "line 3.*not TOML: A key of 100 parts"),
         (OWN + "title = 9" + "9" * 5000, "not TOML"),
         (OWN + 'title = "\\u001b[31m"', "not a printable text"),
     ],

@@ -144,12 +144,12 @@ def checked(application: Application, places: Sequence[Place]) -> Application:
     names, networks = [one.name for one in application.networks], application.networks
     if not 1 <= len(names) <= MOST_NETWORKS:
         raise InputError(f"{len(names)} networks", where=application.file, rule=f"1 to {MOST_NETWORKS}")
-    for one, place in zip(networks, places, strict=True):
+    for count, (one, place) in enumerate(zip(networks, places, strict=True)):
         with _said_at(place("name")):
             check_name(one.name)
             if one.name.lower().startswith(SHARED):
                 raise InputError(f"a network called {one.name!r}", rule=f"{SHARED}... is ours")
-            _require_own(one.name, names)
+            _require_own(one.name, names[:count])
         if one.options.encrypt_weights:
             raise InputError(
                 "encrypted weights",
@@ -161,16 +161,16 @@ def checked(application: Application, places: Sequence[Place]) -> Application:
     return replace(application, networks=tuple(linked))
 
 
-def _require_own(name: str, names: Sequence[str]) -> None:
+def _require_own(name: str, before: Sequence[str]) -> None:
     """Files and macros are named after networks, macros in capitals: what `x` and `x_slot` are called would be one."""
     remedy = "give the network another name"
     if name.lower() in _taken():
         rule = f"names of the application's own files: {', '.join(_taken())}"
         raise InputError(f"the name {name!r} is reserved", rule=rule, remedy=remedy)
-    twice = [other for other in names if other.lower() in (name.lower(), f"{name.lower()}{SLOT}")]
-    if len(twice) > 1:
+    same = (name.lower(), f"{name.lower()}{SLOT}", name.lower().removesuffix(SLOT))
+    if other := next((one for one in before if one.lower() in same), ""):
         rule = f"names differ, capitals make no difference, and none is another one with {SLOT} behind it"
-        raise InputError(f"networks called {' and '.join(map(repr, twice))}", rule=rule, remedy=remedy)
+        raise InputError(f"networks called {other!r} and {name!r}", rule=rule, remedy=remedy)
 
 
 def _taken() -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from atonc.machine.base.declare import did_you_mean
-from atonc.machine.base.disk import read_text
+from atonc.machine.base.disk import read_text, read_toml
 from atonc.machine.base.errors import InputError, UnsupportedError
 from atonc.machine.base.frozen import dataclass
 
@@ -284,7 +284,7 @@ def load(source: str | Path | Mapping[str, Any] | Pipeline) -> Pipeline:
 
 def parse(text: str, place: str) -> Pipeline:
     try:
-        return from_sections(tomllib.loads(text), Declaration(place, text))
+        return from_sections(read_toml(text), Declaration(place, text))
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"is no TOML: {error}", where=place) from None
 

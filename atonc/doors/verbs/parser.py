@@ -4,6 +4,7 @@ errors are short, no option may be abbreviated, the usual help is short."""
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
@@ -245,6 +246,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **more: Any) -> None:
         super().__init__(**{"formatter_class": Formatter, "allow_abbrev": False, **more})  # type: ignore[arg-type]
         self.words: list[str] = []  # as they were typed
+        self._negative_number_matcher = re.compile(r"-\.?\d")  # a value, also with a unit: no flag begins so
 
     def error(self, message: str) -> NoReturn:
         raise InputError(message, remedy=f"see {self.prog} --help")

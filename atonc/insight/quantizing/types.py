@@ -42,7 +42,7 @@ def number(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < 1e9:
-        raise InputError(f"{text[:40]!r} is not a number that makes sense here")
+        raise InputError(f"{text[:40]!r} is not a number from 0 on and below 1e9", remedy="write such a number")
     return value
 
 

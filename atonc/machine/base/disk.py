@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import tempfile
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.words import listed
 
 HIDDEN = ".atonc-"  # begins the names of folders in which files wait until all are there
+_LONG_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){100}""")  # takes too long
 _MOST_NAMES = 1000  # of a folder that are looked at for one that was meant
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # opening a pipe must not wait
 
@@ -53,8 +56,8 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 def missing(path: Path, what: str = "file") -> InputError:
     """What is said of a name that is not there: the nearest ones that are."""
-    if what == "file" and path.is_dir():
-        return InputError("is a folder, not a file", where=str(path), remedy="name the file")
+    if what == "file" and os.path.exists(path):
+        return InputError(f"is {_kind(path.stat().st_mode)}, not a file", where=str(path), remedy="name the file")
     try:
         there = sorted(entry.name for entry in islice(os.scandir(path.absolute().parent), _MOST_NAMES))
     except (OSError, ValueError):
@@ -67,6 +70,13 @@ def missing(path: Path, what: str = "file") -> InputError:
 def read_text(path: Path, most_bytes: int) -> str:
     """UTF-8 with or without its mark; what is no text shows as question marks where it matters, or fails there."""
     return read_file(path, most_bytes).decode("utf-8-sig", "replace").replace("\r\n", "\n")
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """The whole text as a table; a mistake is a `tomllib.TOMLDecodeError`, or a RecursionError."""
+    if found := _LONG_KEY.search(text):
+        raise tomllib.TOMLDecodeError(f"A key of 100 parts (at line {text.count(chr(10), 0, found.start()) + 1}, column 1)")
+    return tomllib.loads(text)
 
 
 def write_file(path: Path, content: bytes) -> None:

@@ -7,7 +7,6 @@ fragment, the clocks of every prediction, the memories of the virtual board, and
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import cache
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from atonc.machine.base.declare import did_you_mean
-from atonc.machine.base.disk import read_text
+from atonc.machine.base.disk import read_text, read_toml
 from atonc.machine.base.errors import InputError, plain
 from atonc.machine.base.frozen import brief, dataclass
 from atonc.machine.hw.machine import CPU_RAM, FLASH, HYPERRAM, NPU_RAM, Machine, MemoryBank, secure, stm32n6
@@ -222,7 +221,7 @@ KeyPath = tuple[str | int, ...]
 def parse_toml(text: str, file: str) -> TomlTable:
     """The whole file as a table."""
     try:
-        data = tomllib.loads(text)
+        data = read_toml(text)
     except (ValueError, RecursionError) as error:
         remedy = next((fix for begins, fix in _SYNTAX.items() if str(error).startswith(begins)), "write key = value")
         line, key = _statement(text, str(error))
@@ -253,7 +252,7 @@ def _statement(text: str, message: str) -> tuple[int, str]:
     noticed = int(found[1]) if found else len(text.rstrip().split("\n"))
     for line in range(noticed, max(0, noticed - _MOST_LINES), -1):
         try:
-            tomllib.loads("\n".join(lines[: line - 1]))
+            read_toml("\n".join(lines[: line - 1]))
         except (ValueError, RecursionError):
             continue
         begun = re.match(r"[\s\[]*([\w.-]+)", lines[line - 1])

@@ -12,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from atonc.machine.base.disk import read_text
+from atonc.machine.base.disk import read_text, read_toml
 from atonc.machine.base.errors import InputError, plain
 from atonc.machine.base.frozen import dataclass
 
@@ -332,7 +332,7 @@ def read_machine(path: Path) -> Machine:
     if path.suffix == ".mdesc":
         return read_mdesc(path)
     try:
-        return _machine(tomllib.loads(read_text(path, MAX_BYTES)))
+        return _machine(read_toml(read_text(path, MAX_BYTES)))
     except (ValueError, TypeError, KeyError) as error:
         raise InputError(f"not a machine description: {error}", where=str(path)) from None
 
