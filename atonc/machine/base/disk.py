@@ -74,8 +74,8 @@ def read_text(path: Path, most_bytes: int) -> str:
 
 def read_toml(text: str) -> dict[str, Any]:
     """The whole text as a table; a mistake is a `tomllib.TOMLDecodeError`, or a RecursionError."""
-    if found := _LONG_KEY.search(text):
-        raise tomllib.TOMLDecodeError(f"A key of 100 parts (at line {text.count(chr(10), 0, found.start()) + 1}, column 1)")
+    if it := _LONG_KEY.search(text):
+        raise tomllib.TOMLDecodeError(f"Key of 100 parts (at line {text[: it.end()].count(chr(10)) + 1}, column 1)")
     return tomllib.loads(text)
 
 
