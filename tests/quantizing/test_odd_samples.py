@@ -25,7 +25,7 @@ from atonc.insight.quantizing.types import OutputAccuracy, QuantizeOptions
 from atonc.insight.quantizing.widen import missed
 from atonc.insight.report.document import lines
 from atonc.insight.report.quantize_text import as_json, document
-from atonc.machine.base.errors import UnsupportedError
+from atonc.machine.base.errors import InputError, UnsupportedError
 from tests.patience import operations
 
 onnx = pytest.importorskip("onnx")
@@ -162,7 +162,10 @@ def test_what_has_no_fixed_size_is_left_to_the_application(
         quantize(file, data, QuantizeOptions(cut_outputs=UNCUT))
     error = caught.value
     assert error.where == f"net.onnx, {node}" and "one size" in error.rule
-    assert f"--cut-output-tensors {cut})" in error.remedy
+    assert "leave --cut-output-tensors out" in error.remedy
+    with pytest.raises(InputError) as mistyped:
+        quantize(file, data, QuantizeOptions(cut_outputs=(f"{node}s",)))
+    assert node not in mistyped.value.remedy  # which would be refused
 
 
 def test_thresholds_that_are_no_numbers_and_large_ones_are_told_as_they_are(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from atonc.insight.quantizing.price import chip_outputs, compiled_model
 from atonc.insight.quantizing.scales import Tuning, WidthPlan, assign, wide_forms
 from atonc.insight.quantizing.types import QuantizeOptions
 from atonc.insight.quantizing.weights import nearest
-from atonc.insight.quantizing.widen import require_groups
+from atonc.insight.quantizing.widen import WidthSearch, require_groups
 from atonc.insight.quantizing.write import OnnxWriter
 from atonc.insight.report.document import lines
 from atonc.insight.report.quantize_text import QuantizePageParts, document, page
@@ -122,6 +123,24 @@ def test_reports_say_tensor_gain_and_price(widened: Any, capsys: pytest.CaptureF
     assert main(["quantize", *files, *words]) == 0
     assert json.loads(capsys.readouterr().out)["widths"] == [point.as_dict() for point in made.widths]
     assert (folder / "w.onnx").read_bytes() == made.model  # the same input gives the same bytes
+
+
+def test_no_step_of_widening_is_measured_twice() -> None:
+    search, steps = object.__new__(WidthSearch), list[Any]()
+    groups = [(str(number),) for number in range(8)]
+
+    def noted(batch: Any, trial: Any) -> Any:
+        steps.append(tuple(batch))
+        search.tried.append((SimpleNamespace(gain_db=(-1, 1)), trial))  # type: ignore[arg-type]
+        return trial
+
+    vars(search).update(
+        tried=[], kept=[SimpleNamespace(batch=())], _ordered=lambda every: groups, _noted=noted,
+        _with=lambda batch: SimpleNamespace(batch=batch), _met=lambda one: len(one.batch) >= 3,
+    )  # fmt: skip
+    search._climb(SimpleNamespace(batch=groups))  # type: ignore[arg-type]
+    assert search.kept[-1].batch == groups[:3]  # type: ignore[attr-defined]
+    assert [len(step) for step in steps] == [1, 2, 4, 3]
 
 
 def test_a_target_that_is_met_already_or_never(widened: Any) -> None:

@@ -280,7 +280,8 @@ def find_cuts(graph: Any, names: Sequence[str]) -> list[str]:
         found = [name] if name in producers else [o for o in by_node[name].output if o] if name in by_node else []
         if not found:
             what = f"the model has no tensor {name[:100]!r} to cut at"
-            raise InputError(what, where="--cut-output-tensors", remedy=instead(name, [*producers, *by_node]))
+            known = [n for names in (producers, by_node) for n, node in names.items() if node.op_type not in BY_VALUES]
+            raise InputError(what, where="--cut-output-tensors", remedy=instead(name, known))
         cuts += [_after_quantisation(value, readers) for value in found]
     return list(dict.fromkeys(cuts))
 

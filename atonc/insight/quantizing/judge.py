@@ -321,7 +321,7 @@ class LabelledTask:
         return found
 
     def figures(self, outputs: Values) -> dict[str, list[MetricFigure]]:
-        """Of the quantised model, beside those in float."""
+        """The figures of the quantised model, beside those in float."""
         ours, metric, data = self.records(outputs), self.metric, self.data
         lost = metric.differences(ours, self.reference, data)
         return {"float": self.in_float, "quantised": metric.figures(ours, data), "difference": lost}

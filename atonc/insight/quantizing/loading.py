@@ -541,11 +541,13 @@ def require_fixed_outputs(graph: FloatGraph, exported: Any, where: str) -> None:
     tail = onnx_tail(exported, layers=True) if name else None
     if tail is not None:
         node = next(one for one in tail.operators if one.kind in BY_VALUES or one == tail.operators[-1])
+        by_itself = "leave --cut-output-tensors out: the model is cut by itself"
+        by_hand = f"end the model before it (--cut-output-tensors {','.join(tail.outputs)}) {LATER}"
         raise UnsupportedError(
             f"{node.kind} makes the size of output {name!r} depend on values",
             where=f"{where}, {node.name}",
             rule=RULE,
-            remedy=f"end the model before it (--cut-output-tensors {','.join(tail.outputs)}) {LATER}",
+            remedy=by_hand if onnx_tail(exported) is None else by_itself,
         )
 
 

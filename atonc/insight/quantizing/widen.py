@@ -96,22 +96,22 @@ class WidthSearch:
         return found
 
     def _climb(self, every: MeasuredWidths) -> None:
-        waiting, size = self._ordered(every), 1
+        waiting, size, failed = self._ordered(every), 1, 0
         while not self._met(self.kept[-1]):
             batch = waiting[:size]
             trial = self._noted(batch, every if len(batch) == len(waiting) else self._with(batch))
             if self._met(trial):
-                self.kept.append(self._fewest(batch, trial))
+                self.kept.append(self._fewest(batch, trial, failed))
             elif self.tried[-1][0].gain_db[0] > 0:
                 self.kept.append(trial)
                 waiting = [group for group in waiting if not trial.tuning.wide.issuperset(group)]
-                size = max(1, sum(map(trial.tuning.wide.issuperset, self.widths.groups)) // BATCH)
+                size, failed = max(1, sum(map(trial.tuning.wide.issuperset, self.widths.groups)) // BATCH), 0
             else:
-                size = min(2 * size, len(waiting))
+                size, failed = min(2 * size, len(waiting)), len(batch)
 
-    def _fewest(self, batch: Sequence[Group], found: MeasuredWidths) -> MeasuredWidths:
-        """The least of the batch that is near enough: large batches overshoot."""
-        low, high = 0, len(batch)
+    def _fewest(self, batch: Sequence[Group], found: MeasuredWidths, failed: int) -> MeasuredWidths:
+        """The least of the batch that is near enough: large batches overshoot. As many as `failed` were not."""
+        low, high = failed, len(batch)
         while high - low > 1:
             middle = (low + high) // 2
             trial = self._noted(batch[:middle], self._with(batch[:middle]))
