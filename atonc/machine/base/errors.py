@@ -13,7 +13,6 @@ CANNOT_JUDGE = 5  # exit code: nothing failed, but what decides a verdict is not
 WIDTH = 100  # columns of an error where the width of the terminal is not known
 _SHORT, _FIRST = 24, 80  # characters of what a first line says; where it is longer it ends with a clause
 _PLACE, _LONG = 84, 700  # characters of a place and of a line; of longer ones the middle is left out
-_PART = 24  # characters of each part of a longer place: its line stays
 
 
 def plain(text: str) -> str:
@@ -67,10 +66,7 @@ class AtoncError(Exception):
         what, rest = _first_clause(self.what)
         causes = [f"  cause: {one}" for one in (rest, self.rule) if one]
         fixes = [f"  fix: {one.removeprefix('or ')}" for one in re.split("; (?!then )", self.fix) if one]
-        where = self.where
-        if len(where) > _PLACE:
-            where = _bounded(", ".join(_bounded(part, _PART) for part in where.split(", ")), _PLACE)
-        first = f"{where}: {what}" if where else what
+        first = f"{_bounded(self.where, _PLACE)}: {what}" if self.where else what
         return [_bounded(plain(line.rstrip()), _LONG) for line in (first, *causes, *fixes)]
 
     def __str__(self) -> str:
