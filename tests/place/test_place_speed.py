@@ -99,7 +99,7 @@ def test_memories_are_as_fast_as_on_the_machine() -> None:
     slow = replace(DK, machine=DK.machine.with_clocks(npu_mhz=400, flash_mb_per_s=100))
     traffic = Traffic(({0: 800}, {0: 800}), (10.0, 10.0), {0: (0, 1)})
     cycles = [Meter(traffic, board, [800], [0x3420_0000]).cycles for board in (DK, slow)]
-    assert cycles == pytest.approx([234, 0.4 * 234])
+    assert cycles == pytest.approx([234, 0.9 * 234])  # of the NPU: its RAM is no slower than it at 400 MHz
     flash = [board.byte_cycles(board.read_only[0]) for board in (DK, slow)]
     assert flash == [2.5, 4.0]  # not the 6 cycles of ST's pool files
 

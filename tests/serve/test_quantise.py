@@ -63,7 +63,7 @@ def test_what_cannot_be_quantised_is_said_at_once(running: Running) -> None:
 def test_its_form_has_what_it_declares_and_nothing_of_this_machine(tmp_path: Path) -> None:
     shown = {one["name"]: one for group in form.schema(QUANTIZE) for one in group["options"]}
     flags = {known.flags[0][2:] for _, known in declared(QuantizeOptions)}
-    assert flags - set(shown) == {"threads", "scheduler"}
+    assert flags - set(shown) == {"threads", "scheduler", "images", "anchors"}
     assert "stm32h747i-disco" not in shown["board"]["choices"]
     for name in ("scheduler", "data", "output", "page", "threads"):
         with pytest.raises(InputError, match="no option"):

@@ -78,9 +78,11 @@ def _tabulate(op: Op, editor: Editor, functions: _Functions) -> list[Op] | None:
     root = common[-1]  # the nearest one
     if is_wide(editor.tensor(root)):
         root = common[0]
-        exact, names = values[root].astype(np.int64), operators_between(op, root, editor)
         joined = is_wide(y) and any(tensor.name != root for tensor in live) and _needs_cpu(op, root, editor)
-        if not joined or through(exact) is None:
+        if not joined or not np.isfinite(values[root]).all():
+            return None
+        exact, names = values[root].astype(np.int64), operators_between(op, root, editor)
+        if through(exact) is None:
             return None
         return [Op("table", op.name, (root,), op.outputs, {"table": exact.astype("<i2").tobytes()}, names)]
     table: tuple[float, ...]

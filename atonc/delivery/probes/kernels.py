@@ -135,6 +135,7 @@ def streamed(sets: int, memory: str, four_bits: bool = False) -> ProbeEpochs:
 
 
 _RAM_WORD = 3.0  # bytes of deep kernels that an engine sends a cycle
+_ONE = 1  # value of 4 bits a cycle, which measured pairs of networks say (benchmarks/results/w4_explained.md)
 _UNPACKED = 2 / stm32n6().flash_byte_cycles  # values of 4 bits, where packed bytes travel and the engine unpacks them
 _KNOWN = "no measured program has kernels in RAM"
 _MEMORIES = (
@@ -167,7 +168,7 @@ def _of_bytes() -> Iterator[Probe]:
 
 
 def _of_four_bits() -> Iterator[Probe]:
-    for name, memory, place, expects in (("flash", FLASH, "flash", _UNPACKED), ("npu-ram", "", "RAM", _RAM_WORD)):
+    for name, memory, place, expects in (("flash", FLASH, "flash", _UNPACKED), ("npu-ram", "", "RAM", _ONE)):
         what = f"of 4 bits from {place}"
         short, long = _rated(f"narrow-kernels-{name}-rate", what, memory, "narrow-deep-1x1", four_bits=True)
         yield short
