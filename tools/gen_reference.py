@@ -47,6 +47,7 @@ _OWN_OPTIONS = {
     "app build": (AppOptions,),
     "evaluate": (EvaluateOptions,), "quantize": (QuantizeOptions,), "reloc": (RelocOptions,), "sweep": (SweepOptions,),
 }  # fmt: skip
+SKILL = Path(__file__).parent.parent / "atonc" / "doors" / "agents" / "SKILL.md"  # what `atonc mcp` serves
 HEAD = "<!-- written by tools/gen_reference.py; change the code, not this page -->\n\n"
 
 
@@ -57,6 +58,7 @@ def pages() -> dict[str, str]:
         "options.md": HEAD + "\n".join(_options()) + "\n",
         "st-options.md": HEAD + "\n".join(_st_options()) + "\n",
         "errors.md": HEAD + "\n".join(_errors()) + "\n",
+        "skill.md": HEAD + SKILL.read_text("utf-8").split("---\n", 2)[2].lstrip(),
         "../images/wings.svg": wings.drawing(),
         "../glossary.md": HEAD + "\n".join(about_text.term_page()) + "\n",
         "../silicon.md": HEAD + "\n".join(_silicon()) + "\n",

@@ -41,6 +41,7 @@ FILES = {
     "sweep": "verbs.quantize",
     "view": "verbs.run",
     "serve": "serve.command",
+    "mcp": "agents.command",
     "disasm": "verbs.run",
     "asm": "verbs.run",
     "probe": "verbs.probe",

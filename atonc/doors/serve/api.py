@@ -10,14 +10,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from atonc.doors.serve.form import GENERATE, VERBS, schema
+from atonc.doors.serve.form import GENERATE, VERBS, options_schema
 from atonc.doors.serve.jobs import STATES
 from atonc.machine.base.about import __version__
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import listed
 
 Handler = Callable[[Request], Awaitable[Response]]
-_KINDS: dict[str, dict[str, Any]] = {"switch": {"type": "boolean"}, "text": {"type": ["string", "number"]}}
 _FILE = {"type": "string", "format": "binary"}
 _JOB = {"$ref": "#/components/schemas/Job"}
 _SCHEMAS = {verb: "Options" if verb == GENERATE else f"{verb.capitalize()}Options" for verb in VERBS}
@@ -93,22 +92,6 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     if endpoint.example:
         found["x-example"] = endpoint.example
     return found
-
-
-def options_schema(verb: str = GENERATE) -> dict[str, Any]:
-    properties: dict[str, Any] = {}
-    for group in schema(verb):
-        for option in group["options"]:
-            properties[option["name"]] = {**_kind(option), "description": option["help"]}
-    return {"type": "object", "properties": properties, "additionalProperties": False}
-
-
-def _kind(option: dict[str, Any]) -> dict[str, Any]:
-    if option["kind"] == "choice":
-        return {"type": "string", "enum": option["choices"]}
-    if option["kind"] == "pairs":
-        return {"type": "array", "items": {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}}
-    return {"type": ["string", "number", "boolean"]} if option["bare"] else dict(_KINDS[option["kind"]])
 
 
 def _job_schema() -> dict[str, Any]:

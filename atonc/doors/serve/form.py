@@ -21,7 +21,7 @@ from atonc.doors.verbs.compiling import ModelOptions, compiler_options
 from atonc.doors.verbs.parser import Command, Parser, declared_values
 from atonc.insight.evaluating.options import EvaluateOptions
 from atonc.insight.quantizing.types import QuantizeOptions
-from atonc.machine.base.declare import PAIRS, Option, declared
+from atonc.machine.base.declare import PAIRS, Option, declared, did_you_mean
 from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.board import board_names, find_board
@@ -29,6 +29,7 @@ from atonc.machine.hw.board import board_names, find_board
 # the command line also takes files, and names of boards for which it can only tell why not
 _CHOICES = {"board": tuple(name for name in board_names() if find_board(name).has_npu)}
 LONG_VALUE = 2000
+_KINDS: dict[str, dict[str, Any]] = {"switch": {"type": "boolean"}, "text": {"type": ["string", "number"]}}
 GENERATE, EXPLAIN, EVALUATE, QUANTIZE = "generate", "explain", "evaluate", "quantize"
 
 
@@ -44,6 +45,9 @@ class ServedVerb:
     needs: tuple[str, ...] = ()  # it needs one file of samples, which ends so
     words: tuple[str, ...] = ()  # behind the model, where those are
     without: tuple[str, ...] = ()  # options that say nothing about what visitors can send
+
+
+Asked = str | ServedVerb  # a verb of the service by its name, or one that another door offers
 
 
 def _check_compiling(found: argparse.Namespace) -> None:
@@ -85,7 +89,7 @@ VERBS = {
 }  # fmt: skip
 
 
-def schema(verb: str = GENERATE) -> list[dict[str, Any]]:
+def schema(verb: Asked = GENERATE) -> list[dict[str, Any]]:
     """Describes the options for the form and for the description of the interface."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for name, known in _allowed(verb).items():
@@ -94,10 +98,27 @@ def schema(verb: str = GENERATE) -> list[dict[str, Any]]:
     return [{"group": title, "options": found} for title, found in groups.items()]
 
 
+def options_schema(verb: Asked = GENERATE) -> dict[str, Any]:
+    """The same as a JSON schema."""
+    properties: dict[str, Any] = {}
+    for group in schema(verb):
+        for option in group["options"]:
+            properties[option["name"]] = {**_kind(option), "description": option["help"]}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _kind(option: dict[str, Any]) -> dict[str, Any]:
+    if option["kind"] == "choice":
+        return {"type": "string", "enum": option["choices"]}
+    if option["kind"] == "pairs":
+        return {"type": "array", "items": {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}}
+    return {"type": ["string", "number", "boolean"]} if option["bare"] else dict(_KINDS[option["kind"]])
+
+
 def parsed(options: Mapping[str, Any], verb: str = GENERATE) -> argparse.Namespace:
     """Parses options as if they stood on the command line; errors are the command line's."""
     files = VERBS[verb].words if VERBS[verb].needs else ()
-    found: argparse.Namespace = _parser(verb).parse_args([verb, "MODEL", *files, *_words(verb, options)])
+    found: argparse.Namespace = _parser(verb).parse_args([verb, "MODEL", *files, *words(verb, options)])
     return found
 
 
@@ -133,16 +154,17 @@ def field(where: str) -> dict[str, str]:
 
 def command(title: str, options: Mapping[str, Any], verb: str = GENERATE, samples: bool = False) -> str:
     files = VERBS[verb].words if samples else ()
-    return shlex.join(["atonc", verb, title, *files, *_words(verb, options)])
+    return shlex.join(["atonc", verb, title, *files, *words(verb, options)])
 
 
-def _words(verb: str, options: Mapping[str, Any]) -> Iterator[str]:
+def words(verb: Asked, options: Mapping[str, Any]) -> Iterator[str]:
     """A value is joined to its option, so that it cannot become one itself."""
     for name, value in options.items():
         known = _allowed(verb).get(name)
         if known is None:
             names = ", ".join(sorted(_allowed(verb)))
-            raise InputError(f"there is no option {name[:60]!r}", rule=f"the options are {names}")
+            remedy = did_you_mean(name, _allowed(verb), "leave it out, or use one of these")
+            raise InputError(f"there is no option {name[:60]!r}", rule=f"the options are {names}", remedy=remedy)
         flag = f"--{name}"
         if known.many == PAIRS:
             yield from _pairs(flag, known, value)
@@ -199,30 +221,34 @@ def _shown(value: Any) -> str:
     return repr(value)[:60]
 
 
+def _served(verb: Asked) -> ServedVerb:
+    return verb if isinstance(verb, ServedVerb) else VERBS[verb]
+
+
 @functools.cache
-def _parser(verb: str) -> argparse.ArgumentParser:
+def _parser(verb: Asked) -> argparse.ArgumentParser:
     found: argparse.ArgumentParser = Parser(prog="atonc")
-    VERBS[verb].command.add(found.add_subparsers(required=True, metavar="VERB"))
+    _served(verb).command.add(found.add_subparsers(required=True, metavar="VERB"))
     return found
 
 
 @functools.cache
-def _actions(verb: str) -> dict[str, argparse.Action]:
+def _actions(verb: Asked) -> dict[str, argparse.Action]:
     verbs = next(a for a in _parser(verb)._actions if isinstance(a, argparse._SubParsersAction))
-    known = verbs.choices[verb]._option_string_actions
+    known = verbs.choices[_served(verb).command.name]._option_string_actions
     return {flag.removeprefix("--"): action for flag, action in known.items()}
 
 
 @functools.cache
-def _allowed(verb: str) -> dict[str, Option]:
-    asked = VERBS[verb]
+def _allowed(verb: Asked) -> dict[str, Option]:
+    asked = _served(verb)
     members = [pair for kind in asked.declared for pair in declared(kind)]
     found = (known for member, known in members if not known.local and member.name not in asked.without)
     named = {next(flag for flag in known.flags if flag.startswith("--"))[2:]: known for known in found}
     return {name: known for name, known in named.items() if name in _actions(verb)}  # it may leave some out
 
 
-def _described(verb: str, name: str, known: Option) -> dict[str, Any]:
+def _described(verb: Asked, name: str, known: Option) -> dict[str, Any]:
     action = _actions(verb)[name]
     choices = _choices(name, known) or tuple(_places(known))
     kind = "pairs" if known.many == PAIRS else "switch" if action.nargs == 0 else "choice" if choices else "text"

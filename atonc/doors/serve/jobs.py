@@ -368,7 +368,7 @@ class Jobs:
                 said: list[Message] = []
                 ended = await run_limited(self._command("compare"), folder, COMPARISON_SECONDS, said.append)
             if ended.exit_code or ended.signal:
-                raise InputError(_error(ended, said, self._limits)["what"])
+                raise InputError(why_failed(ended, said, self._limits)["what"])
             return read_file(folder / file, PAGE_BYTES)
         finally:
             self.drop_folder(name)
@@ -475,10 +475,11 @@ def _outcome(folder: Path, ended: ProcessEnd, said: list[Message], limits: JobLi
             found = json.loads(read_file(folder / SUMMARY, SUMMARY_BYTES))
             if isinstance(found, dict):
                 return DONE, found
-    return FAILED, {"error": _error(ended, said, limits)}
+    return FAILED, {"error": why_failed(ended, said, limits)}
 
 
-def _error(ended: ProcessEnd, said: list[Message], limits: JobLimits) -> dict[str, Any]:
+def why_failed(ended: ProcessEnd, said: list[Message], limits: JobLimits) -> dict[str, Any]:
+    """Of a process that did not give its result: what it said itself, or how it ended."""
     if ended.timed_out or ended.signal == signal.SIGXCPU:
         remedy = "give a smaller model, or start the server with a higher --time-limit"
         return {"what": f"it takes longer than {limits.seconds:g} s, which is what a job may take", "remedy": remedy}

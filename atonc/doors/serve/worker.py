@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -97,7 +97,7 @@ class JobOutcome:
 
 
 def main(words: Sequence[str]) -> int:
-    threading.Thread(target=_end_with_the_server, daemon=True).start()
+    threading.Thread(target=end_with_the_server, daemon=True).start()
     folder = Path.cwd()
     request = json.loads((folder / REQUEST).read_text("utf-8"))
     confine(request["limits"])
@@ -155,7 +155,7 @@ def _failed(error: AtoncError, request: Mapping[str, Any]) -> int:
     return 1
 
 
-def _end_with_the_server() -> None:
+def end_with_the_server() -> None:
     """Standard input is a pipe that the server holds; it ends when the server does."""
     while os.read(0, 1 << 12):
         pass
@@ -169,8 +169,10 @@ class Progress:
     """What the stages say of themselves. Where each stands in the whole is known (`shares`), that share never falls
     back; else it is the share of the stage: how often the work comes back to one is not known before."""
 
-    def __init__(self, shares: Mapping[str, tuple[float, float]] | None = None) -> None:
-        self._shares = shares
+    def __init__(
+        self, shares: Mapping[str, tuple[float, float]] | None = None, tell: Callable[..., object] = say
+    ) -> None:
+        self._shares, self._tell = shares, tell
         self._share, self._said, self._stage = 0.0, 0.0, ""
 
     def heard(self, stage: str, done: int, total: int) -> None:
@@ -181,7 +183,7 @@ class Progress:
         now = time.monotonic()
         if stage != self._stage or now - self._said > PAUSE_SECONDS:
             self._stage, self._said = stage, now
-            say(stage=stage, share=round(share, 3))
+            self._tell(stage=stage, share=round(share, 3))
 
 
 def _shares(with_samples: bool) -> dict[str, tuple[float, float]]:

@@ -149,11 +149,14 @@ class References:
         return as_program(compiled, found)
 
     def _one(self, compiled: Edges, sample: Sample, kernels: str) -> list[Array]:
-        """The model's own outputs; all its tensors when the program ends elsewhere."""
+        """The model's own outputs; those where the program ends, if it ends elsewhere: by their names, since a tensor
+        before the last operator often has the shape of the output."""
         assert self.process is not None
-        found = self.process.run(self.model, sample, kernels)
-        if not set(compiled.graph.frame_outputs) <= found.keys() and not _orders(found, compiled.graph):
-            found = self.process.run(self.model, sample, kernels, compiled.graph.frame_outputs)
+        found, wanted = self.process.run(self.model, sample, kernels), compiled.graph.frame_outputs
+        if not set(wanted) <= found.keys():
+            inside = self.process.run(self.model, sample, kernels, wanted)
+            if set(wanted) <= inside.keys() or not _orders(found, compiled.graph):
+                found = inside
         return as_program(compiled, found)
 
 
