@@ -479,7 +479,7 @@ def _outcome(folder: Path, ended: ProcessEnd, said: list[Message], limits: JobLi
 
 
 def why_failed(ended: ProcessEnd, said: list[Message], limits: JobLimits) -> dict[str, Any]:
-    """Of a process that did not give its result: what it said itself, or how it ended."""
+    """Says why a process gave no result: in its own words, or by how it ended."""
     if ended.timed_out or ended.signal == signal.SIGXCPU:
         remedy = "give a smaller model, or start the server with a higher --time-limit"
         return {"what": f"it takes longer than {limits.seconds:g} s, which is what a job may take", "remedy": remedy}
