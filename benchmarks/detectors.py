@@ -28,24 +28,17 @@ from atonc.insight.quantizing.price import chip_outputs, compiled_model
 from atonc.insight.quantizing.run import quantize
 from atonc.insight.quantizing.types import QuantizeOptions
 from atonc.machine.base.errors import AtoncError
+from benchmarks.precision import ARGUMENTS as ARGUMENTS
 from benchmarks.precision import listed, span
 from benchmarks.quantize import ORT, by_onnxruntime, like
 from benchmarks.shared.corpus import asked_for
-from benchmarks.shared.declare import FRESH, KEEP, ONLY, SAMPLES, WORK, WRITE, Report
+from benchmarks.shared.declare import Report
 from benchmarks.shared.detector_cases import CLASSES, DETECTORS, SIDE, Box, scenes, trained
 from benchmarks.shared.detector_tails import SUPPRESSING, tail_of, with_tail
 from benchmarks.shared.kept import Kept
 from benchmarks.shared.tables import table
 
 GROUP = "quantising"
-ARGUMENTS = (
-    WORK.but(required=True, help="the trained float networks lie there, or are made there"),
-    ONLY,
-    SAMPLES.but(default=100, help="so many calibrate each"),
-    KEEP,
-    FRESH,
-    WRITE,
-)
 CALIBRATING, HELD = 0, 1
 PICTURES, SUPPRESSED = 300, 200  # held: for the mean precision, and for files with suppression inside
 DRAWS = 200  # of the pictures, with repetition: how sure a difference is

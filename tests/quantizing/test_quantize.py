@@ -121,7 +121,7 @@ def test_the_verb_writes_the_file_and_json(made: Any, capsys: pytest.CaptureFixt
         "ranges by mse, nearest rounding", "ranges by minmax, nearest rounding",
         "ranges by percentile, nearest rounding",
         "biases corrected",
-        *(f"file learnt from {who}, and judged by all: no measure" for who in ("all samples", "one half")),
+        *(f"file calibrated on {who} (compared on all samples)" for who in ("all samples", "one half")),
     }  # fmt: skip
 
 

@@ -128,7 +128,7 @@ def test_every_figure_says_its_interval_and_its_samples(tmp_path: Path, capsys: 
     assert main([*words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     (row,) = found["accuracy"]
-    assert found["split"] == "each half of 40 samples judged what the other taught" and row["values"] == 160
+    assert found["split"] == "2-fold cross-validation on 40 samples" and row["values"] == 160
     assert row["interval_db"][0] < row["snr_db"] == found["outputs"]["y"] < row["interval_db"][1] and row["clipped"] > 0
     for one in (*found["steps"], *found["front"]):
         assert one["interval_db"][0] <= one["snr_db"] <= one["interval_db"][1]

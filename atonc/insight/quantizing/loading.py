@@ -290,7 +290,8 @@ def cut(model: Any, names: Sequence[str]) -> None:
 
 def require_float(model: Any, path: Path) -> None:
     kinds = [node.op_type for node in _nodes_anywhere(model.graph)]
-    generate = f"atonc generate {quote(str(path))}"
+    before = "export it to ONNX (torch.onnx.export), then " if is_pt2(path) else ""
+    generate = f"atonc generate {quote(str(path.with_suffix('.onnx') if is_pt2(path) else path))}"
     done = [kind for kind in kinds if kind in QUANTISED]
     if done:
         raise UnsupportedError(
@@ -304,7 +305,7 @@ def require_float(model: Any, path: Path) -> None:
             "nothing to quantise: no convolution and no matrix product",
             where=path.name,
             rule="int8 weights belong to Conv, ConvTranspose, Gemm or MatMul",
-            remedy=f"run it in float on the CPU: {generate} --allow-float",
+            remedy=f"{before}run it in float on the CPU: {generate} --allow-float",
         )
 
 

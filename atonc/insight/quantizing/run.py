@@ -454,7 +454,7 @@ class QuantizationWork(Workbench):
                 continue
             cost = tried.cost if model is tried.model else self.priced(model)
             better = old.milliseconds is None or (cost.milliseconds or np.inf) / old.milliseconds <= SLOWER
-            name = f"file learnt from {who}, and judged by all: no measure"
+            name = f"file calibrated on {who} (compared on all samples)"
             gain = None if best is None else found.gain_over(best)
             self.steps.append(QuantizationStep(name, found.db, found.interval(), gain, better))
             if better:

@@ -366,8 +366,8 @@ class Quantised:
     def split(self) -> str:
         """Who judged what."""
         if self.held_samples == self.samples:
-            return f"each half of {self.samples} samples judged what the other taught"
-        return f"{self.held_samples} of {self.samples} samples taught nothing and judged"
+            return f"2-fold cross-validation on {self.samples} samples"
+        return f"validated on {self.held_samples} of {self.samples} samples, calibrated on the others"
 
     @property
     def chosen(self) -> QuantizedCandidate:

@@ -138,8 +138,8 @@ def _said(result: Quantised, file: str) -> str:
 
 def _sections(result: Quantised, verbose: bool) -> Iterator[doc.Chapter]:
     steps = [step for step in result.steps if verbose or step.kept]
-    inside = "signal to noise against float, mean of samples, outputs and what a last sigmoid or softmax reads"
-    title = f"{inside}, in dB (95 % of the figures of as many new samples; how much each step gains, 95 % CI)"
+    what = "signal to noise against float in dB, mean over samples and outputs (before a last sigmoid or softmax)"
+    title = f"{what}; 95 % interval for as many new samples; gain of each step with its 95 % CI"
     yield doc.Chapter(title, [doc.Table(STEPS, steps, "Steps")])
     plot, front = _front_plot(result), doc.Table(FRONT, result.front, "Ways to quantise", numbered=True)
     yield doc.Chapter("accuracy against predicted time", [plot, front] if plot else [front])
