@@ -156,8 +156,24 @@ def test_tests_that_take_too_long_tell_something_where_they_end_without_the_mist
             yield
             self.planted = False
 
+        def untyped(self) -> list[str]:
+            return []
+
         def failing(self, tests: Sequence[str], seconds: int) -> list[str]:
             assert seconds <= 4 * mutants.NEAR_SECONDS
             return [mutants.NEVER_ENDS] if self.planted else without
 
     assert mutants.look(replace(SAMPLE[0], at=1), Slow()).found == found
+
+
+def test_what_the_type_checker_refuses_needs_no_test() -> None:
+    class Mistyped:
+        @contextmanager
+        def with_mistake(self, mutant: Any) -> Iterator[None]:
+            yield
+
+        def untyped(self) -> list[str]:
+            return ["a.py:1: error: None"]
+
+    found = mutants.look(replace(SAMPLE[0], at=1), Mistyped())
+    assert (found.found, found.where, found.by) == (True, "types", "a.py:1: error: None")

@@ -8,8 +8,9 @@ and the tests nearest to it. Each is planted in a copy of the checkout, never in
 tests run first and stop at the first failure; where all pass, the folders around them (not with `--near`); with
 `--whole`, all tests. What fails must pass without the mistake, else it tells nothing. A mutant whose text is gone is
 *stale*: change the list. `--state`: a file that remembers what was found, so that the same call goes on where it
-stopped. With `--random` mistakes are made by rule at random places (`tools/mistakes.py`), and the nearest tests are
-found by what they import and name. Tests have a limit of processor time: what takes them beyond it is found where they
+stopped. With `--random` mistakes are made by rule at random places (`tools/mistakes.py`); the type checker is asked
+first, which takes seconds, then the tests that are nearest by what they import and name, then those that compare all
+texts and files with their records. Tests have a limit of processor time: what takes them beyond it is found where they
 keep to it without the mistake.
 """
 
@@ -39,7 +40,8 @@ AREAS = ("search", "cost", "placement", "reports", "emit", "arithmetic", "delive
 PROCESSOR_SECONDS = 3600  # of one run of tests: a mutant that never ends is found too
 NEAR_SECONDS = 60  # of the nearest tests of a random mistake; those around them may take as long again, four times
 NEAR_FILES, AROUND_FILES = 8, 30
-RECORDED = ("tests/views/test_default_output.py",)  # what every verb says and writes, word for word
+_SAID = "tests/views/test_default_output.py"  # what every verb says and writes, word for word; the quick ones first
+RECORDED = (f"{_SAID}::test_what_is_delivered", f"{_SAID}::test_odd_networks_can_be_told", _SAID)
 NEVER_ENDS = "never ends"
 PASSED, FAILED, INTERRUPTED = 0, 1, 2  # how pytest ends; the last one where a file cannot even be read
 NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "node_modules")
@@ -136,7 +138,7 @@ class Outcome:
     name: str
     found: bool
     by: str = ""  # the test that failed, or why there is nothing to say
-    where: str = ""  # how far one had to look: near, folder, whole
+    where: str = ""  # how far one had to look: types, near, said, around, folder, whole
 
 
 @dataclass
@@ -155,6 +157,21 @@ class Copy:
             yield
         finally:
             self._write(path, before)
+
+    def untyped(self) -> list[str]:
+        """What the type checker finds; its server keeps what it knows of the other files."""
+        done = self._checker("run", "--", "atonc")
+        if done.returncode not in (PASSED, FAILED):
+            raise SystemExit(f"mypy says {done.returncode}: {done.stdout[-500:]}{done.stderr[-500:]}")
+        return [line for line in done.stdout.splitlines() if ": error: " in line]
+
+    def forget_types(self) -> None:
+        if (self.root / ".dmypy.json").exists():
+            self._checker("stop")
+
+    def _checker(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "mypy.dmypy", *words]
+        return subprocess.run(command, cwd=self.root, env=_environment(ROOT), capture_output=True, text=True)
 
     def _write(self, path: Path, text: str) -> None:
         path.write_text(text)
@@ -192,12 +209,21 @@ def _limit(seconds: int) -> None:
 def copied(root: Path = ROOT) -> Iterator[Copy]:
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         shutil.copytree(root, Path(folder) / "atonc", ignore=NOT_COPIED, symlinks=True)
-        yield Copy(Path(folder) / "atonc")
+        copy = Copy(Path(folder) / "atonc")
+        try:
+            yield copy
+        finally:
+            copy.forget_types()
 
 
 def look(mutant: Mutant, copy: Copy, whole: bool = False, wide: bool = True) -> Outcome:
-    """Plants one mistake and asks wider and wider circles of tests."""
+    """Plants one mistake and asks the type checker, where a rule made it, and wider and wider circles of tests."""
     late = False
+    if mutant.at >= 0:
+        with copy.with_mistake(mutant):
+            mistyped = copy.untyped()
+        if mistyped:
+            return Outcome(mutant.name, True, mistyped[0], "types")
     for where, tests, seconds in _circles(mutant, whole, wide):
         with copy.with_mistake(mutant):
             failed = copy.failing(tests, seconds=seconds)
@@ -249,13 +275,13 @@ def table(mutants: Sequence[Mutant], outcomes: dict[str, Outcome], gone: dict[st
 
 
 def summary(mutants: Sequence[Mutant], outcomes: dict[str, Outcome], gone: dict[str, str]) -> Iterator[str]:
-    yield "| area | planted | found | by the nearest tests |"
-    yield "|---|---|---|---|"
+    yield "| area | planted | found | by the type checker | by the nearest tests |"
+    yield "|---|---|---|---|---|"
     for area in (*dict.fromkeys(one.area for one in mutants), "all"):
         names = [one.name for one in mutants if area in (one.area, "all") and one.name not in gone]
         tried = [outcomes[name] for name in names if name in outcomes]
-        near = sum(one.found and one.where == "near" for one in tried)
-        yield f"| {area} | {len(tried)} | {sum(one.found for one in tried)} | {near} |"
+        typed, near = (sum(one.found and one.where == where for one in tried) for where in ("types", "near"))
+        yield f"| {area} | {len(tried)} | {sum(one.found for one in tried)} | {typed} | {near} |"
 
 
 def page(mutants: Sequence[Mutant], outcomes: dict[str, Outcome], gone: dict[str, str]) -> str:

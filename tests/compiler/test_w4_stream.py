@@ -27,8 +27,10 @@ from atonc.machine.hw import safety
 from atonc.machine.hw.decode import decode_epochs
 from atonc.machine.hw.ec import ec_program, instructions
 from atonc.machine.hw.four_bits import PROBABILITY, FourBits
-from atonc.machine.hw.safety.evidence import Grade, Trust, grade_program
+from atonc.machine.hw.safety.evidence import EpochGrade, GradedForm, Trust, grade_program
 from atonc.machine.hw.safety.evidence.board_file import FORMAT, VERSION, BoardEvidence, evidence_row
+from atonc.machine.hw.safety.evidence.grades import Feature, Grade, Graded
+from atonc.machine.hw.safety.evidence.summary import summarise
 from atonc.machine.hw.safety.evidence.unit_features import NARROW, NARROW_DEEP
 from atonc.machine.hw.units.stream_engine import StrengConfig
 from tests.compiler import test_named_cases as cases
@@ -172,6 +174,14 @@ def test_safety_calls_it_unseen_unless_a_board_has_shown_it() -> None:
     context = safety.SafetyContext(trust=shown)
     assert not [v for v in safety.check_program(epochs, context) if v.rule.id in ("U15", "U18")]
     assert Grade.UNSEEN not in {grade.grade for grade in grade_program(epochs, context)}
+
+
+@pytest.mark.parametrize("feature", [NARROW, Feature("STRENG", "read raw", "9")])
+@pytest.mark.parametrize("grade", list(Grade))
+def test_four_bits_are_assumed_where_they_are_used_and_unseen(feature: Feature, grade: Grade) -> None:
+    form = GradedForm("STRENG0", Graded(feature, grade))
+    found = summarise([EpochGrade(0, grade, (form,))])
+    assert found.assumes_four_bits == ("assumed" in found.as_dict()) == ((feature, grade) == (NARROW, Grade.UNSEEN))
 
 
 def evidence(folder: Path, **more: object) -> Options:

@@ -74,3 +74,11 @@ def test_compiles_and_verifies() -> None:
 def test_other_forms_are_refused_by_name(attrs: dict[str, Any], what: str) -> None:
     with pytest.raises(UnsupportedError, match=what):
         read_onnx(model("LSTM", **attrs))
+
+
+def test_outputs_that_no_standard_knows_are_left() -> None:
+    import onnx
+
+    graph = onnx.ModelProto.FromString(model("GRU", (0,)))
+    next(node for node in graph.graph.node if node.op_type == "GRU").output.append("more")
+    assert str(read_onnx(graph.SerializeToString()).ops) == str(read_onnx(model("GRU", (0,))).ops)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atonc.compiler.lower.elementwise.tables import fit_table
+from atonc.compiler.lower.elementwise.tables import fit_table, fits
 from atonc.compiler.lower.units.arith import output_bounds
 from atonc.compiler.ops.functions import FUNCTIONS
 from atonc.machine.hw.stream import finish
@@ -37,6 +37,17 @@ def test_any_table_is_fitted_and_its_error_is_told(values: list[int]) -> None:
     activ.check(found.config, "ACTIV0")
     assert np.array_equal(activ.function_table(found.config), found.codes)
     assert found.error == np.abs(found.codes.astype(int) - wanted).max()
+
+
+def test_other_tables_follow_the_best_with_smaller_coefficients() -> None:
+    """The nearest first; what they tell of themselves holds, and none has an A beyond those of public networks."""
+    wanted = np.clip(np.rint(1200 / (np.abs(CODES + 90) + 9)), -128, 127).astype(np.int64)
+    best, *others = fits(wanted)
+    assert best == fit_table(wanted) and others
+    assert [table.error for table in others] == sorted(table.error for table in others)
+    for table in others:
+        assert np.abs(activ.function_table(table.config).astype(int) - wanted).max() == table.error >= best.error
+        assert max(abs(row[0]) for rows in table.rows for row in rows) <= 24576
 
 
 @pytest.mark.parametrize("step", [8, 16, 64])

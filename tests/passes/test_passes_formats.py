@@ -88,6 +88,17 @@ def test_plain_bytes_that_are_cast_are_codes_of_scale_one() -> None:
     assert kinds(graph) == ["uint8_to_int8"]
 
 
+@pytest.mark.parametrize(("activation", "dtype", "stays"), [
+    ("relu", "int8", False), ("tanh", "int8", True), ("relu", "float32", True), ("tanh", "float32", True),
+])  # fmt: skip
+def test_only_bounds_of_codes_become_clips(activation: str, dtype: str, stays: bool) -> None:
+    s = Small()
+    x = s.input(PICTURE, dtype=dtype)
+    s.op("add", [x, x], s.value("y", PICTURE, dtype), activation=activation)
+    (op,) = fuse_activations(s.graph("y")).ops
+    assert (op.attrs.get("activation") == activation, "clip" in op.attrs) == (stays, not stays)
+
+
 @pytest.mark.parametrize("activation", ["relu", "relu6", "relu_n1_to_1", "none"])
 def test_fused_activations_become_ranges_of_codes(activation: str) -> None:
     s = Small()

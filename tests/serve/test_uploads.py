@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import shutil
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,7 @@ from starlette.types import Message, Receive
 from atonc.doors.serve import guard
 from atonc.doors.serve.app import Server, ServiceSettings
 from atonc.doors.serve.limits import JobLimits
-from atonc.doors.serve.uploads import bounded
+from atonc.doors.serve.uploads import _BLOCK, _copy, bounded
 from tests.serve.running import form, server, small_model
 
 CROWD = 50
@@ -44,6 +46,13 @@ def _drips(block: bytes) -> Receive:
         return {"type": "http.request", "body": block, "more_body": True}
 
     return receive
+
+
+@pytest.mark.parametrize("size", [0, 1, _BLOCK, _BLOCK + 1])
+def test_a_file_is_kept_as_it_came(size: int, tmp_path: Path) -> None:
+    body = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
+    assert _copy(BytesIO(body), tmp_path / "file") == (hashlib.sha256(body).hexdigest(), size)
+    assert (tmp_path / "file").read_bytes() == body
 
 
 def _whole(body: bytes) -> Receive:

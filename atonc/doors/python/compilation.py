@@ -74,7 +74,7 @@ def session_of(compiled: Compiled) -> Session:
     return Session({name: graph.tensors[name].shape for name in graph.frame_inputs}, run, emulation.reset, states)
 
 
-def _each(session: Session, inputs: Mapping[str, Any]) -> Outputs:
+def _each(session: Session, inputs: Any) -> Outputs:
     """One sample, or those of a batch one after the other, none with the states of another."""
     from atonc.compiler.inputs.inputs import joined, samples_of
     from atonc.insight.report.terminal import in_notebook

@@ -124,6 +124,6 @@ def source_operators() -> dict[str, tuple[str, ...]]:
     """What the readers take, by format, as the formats call it."""
     from atonc.compiler.frontends import onnx_builder, onnx_qdq, tflite, tflite_ops
 
-    assert onnx_qdq and tflite  # importing them registers their operators
+    assert all((onnx_qdq, tflite))  # importing them registers their operators
     tflite_names = {*tflite_ops.TRANSLATORS, *tflite.VARIABLE_CODES, "DENSIFY", "FAKE_QUANT"}
     return {"TFLite": tuple(sorted(tflite_names)), "ONNX": tuple(sorted(onnx_builder.TRANSLATORS))}

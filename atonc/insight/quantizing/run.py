@@ -446,7 +446,8 @@ class QuantizationWork(Workbench):
         files = [("all samples", taught.model(tried.tuning, layers), layers, self.graph)]
         halves = zip(("one half", "the other half"), self.halves, tried.models, tried.layers_of_halves, strict=False)
         files += [(who, model, one, half.graph) for who, half, model, one in halves]
-        kept, best = (old, tried.model, tried.layers), None
+        kept = old, tried.model, tried.layers
+        best: Signal | None = None
         for who, model, layers, graph in files:
             found = self.verdict([model] * len(self.halves))[0]
             if best is not None and found.db <= best.db + PREMIUM_DB:
