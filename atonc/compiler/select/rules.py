@@ -59,6 +59,12 @@ BY_NATURE: dict[str, Rule] = {
         "operators without a state",
         "use convolutions over time instead, or an unrolled layer with 8-bit states",
     ),
+    "recurrent": _rule(
+        "CPU-SEQUENCE",
+        "a GRU or LSTM of many steps is a single layer, whose state stays in float from step to step",
+        "operators without a state",
+        "export one step, with its states as inputs and outputs, or at most 32 steps: quantize writes those out",
+    ),
     "cast": _rule("CPU-CAST", "a change of the number format", "int8 in, int8 out", "keep the tensor int8"),
     "gather": CPU_GATHER,
     "gather_nd": CPU_GATHER,
