@@ -277,6 +277,18 @@ WIDE_LEAKY = _rule(
     "slopes between 0 and 1, no clip behind it",
     "use other slopes, or a clip of its own",
 )
+WIDE_FUNCTION = _rule(
+    "WIDE-FUNCTION",
+    "tables of bytes and a line for each high byte do not come close enough to this function of 16 bits",
+    "8 LSB (int16)",
+    "a scale of the input whose codes lie where the function changes, or 8 bits on both sides",
+)
+WIDE_FEW = _rule(
+    "WIDE-FEW",
+    "a function of few values of 16 bits: the NPU would take longer to load its tables",
+    "values of one tensor",
+    "nothing: it is the faster way",
+)
 
 # all of them by id, for files that name one
 RULES: Mapping[str, Rule] = {
