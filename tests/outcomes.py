@@ -23,7 +23,7 @@ MOST_WORDS = 90
 
 
 def figure(value: float) -> str:
-    """Of a sum whose last digits may differ between processors."""
+    """Shows a sum whose last digits may differ between processors."""
     return f"{value:.6g}"
 
 
