@@ -58,6 +58,8 @@ class Outcomes:
 
 
 def _differences(now: dict[str, Any], known: dict[str, Any]) -> Sequence[str]:
+    if not known:
+        return ["it has no record yet: run it with --rewrite-outcomes, and read what it wrote"]
     before, after = Counter(known.get("said", {})), Counter(now["said"])
     changes = [f"{n} more: {said}" for said, n in (after - before).items()]
     changes += [f"{n} fewer: {said}" for said, n in (before - after).items()]
