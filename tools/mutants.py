@@ -27,9 +27,10 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -147,6 +148,8 @@ class Copy:
 
     root: Path
     _stamp: int = 1_000_000_000  # of the next file that is written: each gets its own, so that Python reads it anew
+    _known: Counter[str] | None = None  # what the type checker says without a mistake
+    _too_long: dict[tuple[str, ...], bool] = field(default_factory=dict)  # tests that pass their limit without one
 
     @contextmanager
     def with_mistake(self, mutant: Mutant) -> Iterator[None]:
@@ -158,12 +161,19 @@ class Copy:
         finally:
             self._write(path, before)
 
-    def untyped(self) -> list[str]:
-        """What the type checker finds; its server keeps what it knows of the other files."""
+    def untyped(self, mutant: Mutant) -> list[str]:
+        """What the type checker finds in it and not without it, whatever the line."""
+        if self._known is None:
+            self._known = self._errors()
+        with self.with_mistake(mutant):
+            return sorted((self._errors() - self._known).elements())
+
+    def _errors(self) -> Counter[str]:
+        """Its server keeps what it knows of the other files."""
         done = self._checker("run", "--", "atonc")
         if done.returncode not in (PASSED, FAILED):
             raise SystemExit(f"mypy says {done.returncode}: {done.stdout[-500:]}{done.stderr[-500:]}")
-        return [line for line in done.stdout.splitlines() if ": error: " in line]
+        return Counter(re.sub(r":\d+: ", ": ", line) for line in done.stdout.splitlines() if ": error: " in line)
 
     def forget_types(self) -> None:
         if (self.root / ".dmypy.json").exists():
@@ -172,6 +182,13 @@ class Copy:
     def _checker(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "mypy.dmypy", *words]
         return subprocess.run(command, cwd=self.root, env=_environment(ROOT), capture_output=True, text=True)
+
+    def takes_too_long(self, tests: Sequence[str], seconds: int) -> bool:
+        """Whether these tests pass their limit without a mistake too."""
+        known = tuple(tests)
+        if known not in self._too_long:
+            self._too_long[known] = bool(self.failing(tests, seconds=seconds))
+        return self._too_long[known]
 
     def _write(self, path: Path, text: str) -> None:
         path.write_text(text)
@@ -220,14 +237,13 @@ def look(mutant: Mutant, copy: Copy, whole: bool = False, wide: bool = True) -> 
     """Plants one mistake and asks the type checker, where a rule made it, and wider and wider circles of tests."""
     late = False
     if mutant.at >= 0:
-        with copy.with_mistake(mutant):
-            mistyped = copy.untyped()
+        mistyped = copy.untyped(mutant)
         if mistyped:
             return Outcome(mutant.name, True, mistyped[0], "types")
     for where, tests, seconds in _circles(mutant, whole, wide):
         with copy.with_mistake(mutant):
             failed = copy.failing(tests, seconds=seconds)
-        late = failed == [NEVER_ENDS] and mutant.at >= 0 and bool(copy.failing(tests, seconds=seconds))
+        late = failed == [NEVER_ENDS] and mutant.at >= 0 and copy.takes_too_long(tests, seconds)
         if failed and not late:
             return Outcome(mutant.name, True, failed[0], where)
     return Outcome(mutant.name, False, "its tests take too long" if late else "")
