@@ -6,7 +6,7 @@ until then the target holds none of them: whoever reads or writes it meanwhile, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from atonc.machine.base.errors import InputError
 from atonc.machine.emu.bus import AddressSpace, Bytes, canonical
 from atonc.machine.hw.dma import DmaCopy, DmaWork
 from atonc.machine.hw.epoch import Epoch
-from atonc.machine.hw.units.stream_engine import StrengConfig
 
 _NOT_YET = 0xA5
 
@@ -49,22 +48,7 @@ class Dma:
         self._running = []
 
     def check(self, epoch: Epoch) -> None:
-        """Engines touch no target of a copy that is under way, and write to no source."""
-        for name, seen in self._races(epoch) if self._running else ():
-            raise _race(f"{name} {seen}", f"epoch {epoch.number}")
-
-    def _races(self, epoch: Epoch) -> Iterator[tuple[str, str]]:
-        for name, engine in epoch.units.items():
-            if not isinstance(engine, StrengConfig):
-                continue
-            low, high = engine.span()
-            low, high = canonical(low), canonical(high - 1) + 1
-            for one, _ in self._running:
-                if one.meets(low, high, canonical(one.target)):
-                    what = "writes to" if engine.to_memory else "reads"
-                    yield name, f"{what} {one.target:#010x} while the DMA copies weights there"
-                if engine.to_memory and one.meets(low, high, canonical(one.source)):
-                    yield name, f"writes to {one.source:#010x} while the DMA copies from there"
+        refuse_races(epoch, [one for one, _ in self._running])
 
     def end(self) -> None:
         """The run is over."""
@@ -74,6 +58,24 @@ class Dma:
     def reset(self) -> None:
         """Another run begins, wherever the last one was left."""
         self._running = []
+
+
+def refuse_races(epoch: Epoch, under_way: Sequence[DmaCopy]) -> None:
+    """Engines touch no target of a copy that is under way, and write to no source."""
+    for seen in _races(epoch, under_way) if under_way else ():
+        raise _race(seen, f"epoch {epoch.number}")
+
+
+def _races(epoch: Epoch, under_way: Sequence[DmaCopy]) -> Iterator[str]:
+    for name, engine in epoch.engines().items():
+        low, high = engine.span()
+        low, high = canonical(low), canonical(high - 1) + 1
+        for one in under_way:
+            if one.meets(low, high, canonical(one.target)):
+                what = "writes to" if engine.to_memory else "reads"
+                yield f"{name} {what} {one.target:#010x} while the DMA copies weights there"
+            if engine.to_memory and one.meets(low, high, canonical(one.source)):
+                yield f"{name} writes to {one.source:#010x} while the DMA copies from there"
 
 
 def _race(what: str, where: str) -> InputError:
