@@ -1,4 +1,4 @@
-"""LSTM and GRU of ONNX between quantised layers: unrolled, and equal to onnxruntime."""
+"""LSTM and GRU of ONNX between quantised layers: unrolled or a single operator, and equal to onnxruntime."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import pytest
 from atonc.compiler.compare.reference import run_onnx
 from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.frontends.onnx_qdq import read_onnx
+from atonc.compiler.frontends.onnx_recurrent import MOST_STEPS, UNROLLED_STEPS
 from atonc.compiler.ops import run_graph
 from atonc.machine.base.errors import UnsupportedError
 from tests.frontends.onnx_models import Net
 
-STEPS, BATCH, INPUTS, HIDDEN = 5, 2, 4, 3
+STEPS, MANY_STEPS, BATCH, INPUTS, HIDDEN = 5, UNROLLED_STEPS + 1, 2, 4, 3
 GATES = {"LSTM": 4, "GRU": 3}
 
 
-def model(kind: str, outputs: tuple[int, ...] = (0,), start: bool = False, **attrs: Any) -> bytes:
+def model(kind: str, outputs: tuple[int, ...] = (0,), start: bool = False, steps: int = STEPS, **attrs: Any) -> bytes:
     """x -> QDQ -> recurrent layer with quantised weights -> QDQ."""
     net = Net(3, opset=14)
     directions = 2 if attrs.get("direction") == "bidirectional" else 1
@@ -34,7 +35,7 @@ def model(kind: str, outputs: tuple[int, ...] = (0,), start: bool = False, **att
         inputs += ["", *(net.const(state, "s") for state in zeros)]
     made = net.node(kind, inputs, 3 if kind == "LSTM" else 2, hidden_size=HIDDEN, **attrs)
     shown = [net.qdq(made[k], 0.01) for k in outputs]
-    return net.model({"x": (STEPS, BATCH, INPUTS)}, shown)
+    return net.model({"x": (steps, BATCH, INPUTS)}, shown)
 
 
 CASES: list[tuple[str, tuple[int, ...], bool, dict[str, Any]]] = [
@@ -44,27 +45,37 @@ CASES: list[tuple[str, tuple[int, ...], bool, dict[str, Any]]] = [
     ("GRU", (0, 1), False, {}),
     ("GRU", (0,), True, {"linear_before_reset": 1}),
     ("GRU", (1,), True, {"direction": "bidirectional"}),
+    ("GRU", (0, 1), True, {"direction": "bidirectional", "linear_before_reset": 1}),
+    ("LSTM", (0, 1, 2), True, {"direction": "bidirectional"}),
 ]
 
 
+@pytest.mark.parametrize("steps", [STEPS, MANY_STEPS])
 @pytest.mark.parametrize(("kind", "outputs", "start", "attrs"), CASES)
 def test_equal_to_onnxruntime(
-    kind: str, outputs: tuple[int, ...], start: bool, attrs: dict[str, Any], tmp_path: Path
+    kind: str, outputs: tuple[int, ...], start: bool, attrs: dict[str, Any], steps: int, tmp_path: Path
 ) -> None:
     pytest.importorskip("onnxruntime", exc_type=ImportError)
     path = tmp_path / "model.onnx"
-    path.write_bytes(model(kind, outputs, start, **attrs))
+    path.write_bytes(model(kind, outputs, start, steps, **attrs))
     graph = read_onnx(path.read_bytes())
-    x = np.random.default_rng(1).normal(size=(STEPS, BATCH, INPUTS)).astype(np.float32)
+    x = np.random.default_rng(1).normal(size=(steps, BATCH, INPUTS)).astype(np.float32)
     expected, values = run_onnx(path, {"x": x}), run_graph(graph, {"x": x})
     for name in graph.outputs:
         codes = np.abs(values[name].astype(np.float64) - expected[name]) / 0.01
         assert codes.max() < 1.5 and (codes > 0.5).mean() < 0.05
 
 
-def test_compiles_and_verifies() -> None:
-    compiled = compile_graph(read_onnx(model("GRU", (0,))))
+@pytest.mark.parametrize(("kind", "steps"), [("GRU", STEPS), ("GRU", MANY_STEPS), ("LSTM", MANY_STEPS)])
+def test_compiles_and_verifies(kind: str, steps: int) -> None:
+    compiled = compile_graph(read_onnx(model(kind, (0,), steps=steps, direction="bidirectional")))
     assert compiled.report is not None
+
+
+def test_many_steps_are_one_operator() -> None:
+    graph = read_onnx(model("GRU", (0, 1), steps=MOST_STEPS + 1, direction="bidirectional"))
+    assert [op.attrs["reverse"] for op in graph.ops if op.kind == "recurrent"] == [False, True]
+    assert len(graph.ops) < 25
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import numpy as np
 from atonc.compiler.emit.c.calls import CpuCall
 from atonc.compiler.emit.c.cpu_calls import cpu_calls
 from atonc.compiler.ir import Graph, Op
+from atonc.compiler.ops.recurrent import CELLS
 from tests.kernels.three_ways import Memories, c_value, one_op, stored, tensor
 
 F, Q = {"dtype": "float32"}, {"dtype": "int8", "scale": 0.5, "zero": 3}
@@ -54,6 +55,7 @@ def examples() -> list[tuple[Graph, Op]]:
         one_op("layer_norm", [x, numbers, numbers], [y], axis=3, epsilon=1e-5),
         one_op("resize_linear", [x], [f("y", (2, 8, 8, 4), **Q)], coordinates="half_pixel"),
         lstm(),
+        recurrent("gru", 5, 2, 3),
     ]
 
 
@@ -63,6 +65,26 @@ def lstm() -> tuple[Graph, Op]:
     biases = tensor("b", (8, 3), "int32", data=np.ones((8, 3), np.int32))
     attrs = {"multipliers": ((1 << 30, -3),) * 9, "cell_bits": 4, "cell_clip": 0}
     return one_op("lstm", [f("x", (2, 4, 5), **Q), *constants, biases], [f("y", (2, 4, 3), **Q)], **attrs)
+
+
+def recurrent(
+    cell: str,
+    steps: int,
+    batch: int,
+    cells: int,
+    start: bool = True,
+    reverse: bool = False,
+    given: str = "int8",
+    seed: int = 0,
+) -> tuple[Graph, Op]:
+    rng, (gates, states) = np.random.default_rng(seed), CELLS[cell]
+    weights = rng.normal(0, 1, (gates * cells, cells)).astype(np.float32)
+    biases = rng.normal(0, 1, gates * cells).astype(np.float32)
+    constants = [tensor("r", weights.shape, "float32", data=weights), tensor("b", biases.shape, "float32", data=biases)]
+    before = [f("s", (states, batch, cells))] if start else []
+    x = f("x", (steps, batch, gates * cells), **({"dtype": given} if given == "float32" else {**Q, "scale": 0.03}))
+    out = f("y", (steps, states, batch, cells))
+    return one_op("recurrent", [x, *constants, *before], [out], cell=cell, reverse=reverse)
 
 
 @cache

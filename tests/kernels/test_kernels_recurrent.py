@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from atonc.compiler.ops import recurrent
 from atonc.compiler.ops.recurrent import MOST_CELLS
 from atonc.machine.base.errors import AtoncError
+from tests.kernels.kernel_examples import recurrent as of_floats
 from tests.kernels.three_ways import one_op, random_values, same_three_ways, tensor
 
 
@@ -37,6 +38,25 @@ def test_lstm(seed: int, batch: int, steps: int, inputs: int, cells: int, bits: 
     attrs = {"multipliers": tuple(multipliers), "cell_bits": bits, "cell_clip": clip}
     graph, op = one_op("lstm", [x, *constants], [y], **attrs)
     same_three_ways(graph, op, {"x": random_values(rng, x)})
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 999),
+    st.sampled_from(list(recurrent.CELLS)),
+    st.integers(1, 9),
+    st.integers(1, 3),
+    st.integers(1, 12),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(["int8", "float32"]),
+)
+def test_float_layers(
+    seed: int, cell: str, steps: int, batch: int, cells: int, start: bool, reverse: bool, given: str
+) -> None:
+    graph, op = of_floats(cell, steps, batch, cells, start, reverse, given, seed)
+    rng = np.random.default_rng(seed)
+    same_three_ways(graph, op, {name: random_values(rng, graph.tensors[name]) for name in graph.inputs})
 
 
 def test_functions_are_close_to_the_real_ones() -> None:

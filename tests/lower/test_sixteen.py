@@ -320,7 +320,7 @@ REFUSED = {
         lambda: elementwise("max_pool", wide("x"), wide("z", (1, 2, 4, 16)), **WINDOW | {"dilation": (2, 2)}),
         "WIDE-POOLS",
     ),
-    "a function": (lambda: elementwise("tanh", wide("x"), wide("z", scale=UNIT)), "CPU-WIDE"),
+    "a function": (lambda: elementwise("tanh", wide("x"), wide("z", scale=UNIT)), "WIDE-FEW"),
     "scales beyond use": (lambda: elementwise("requantize", wide("x", scale=10.0), wide("z", scale=1e-9)), "SCALES"),
 }
 

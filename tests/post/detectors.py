@@ -35,6 +35,11 @@ CASES: dict[str, tuple[str, list[tuple[int, ...]], tuple[int, int], list[float]]
     "yolox": ("yolox", [(1, 84, 7)], (64, 64), []),
     "st_yolox": ("st_yolox", [(1, 6, 8, 21), (1, 3, 4, 21)], (64, 48), THREE),
     "st_yolox of onnx": ("st_yolox", [(1, 6, 24, 24), (1, 6, 12, 12), (1, 6, 6, 6)], (192, 192), []),
+    "corners": ("corners", [(1, 84, 4), (1, 3, 84)], (64, 48), []),
+    "corners by box": ("corners", [(1, 84, 3), (1, 84, 4)], (64, 48), []),
+    "corners_logits": ("corners_logits", [(1, 84, 4), (1, 3, 84)], (64, 48), []),
+    "centres": ("centres", [(1, 3, 84), (1, 84, 4)], (64, 48), []),
+    "centres_logits": ("centres_logits", [(1, 84, 4), (84, 3)], (64, 48), []),
     "ssd": ("ssd", [(1, 30, 3), (1, 30, 4)], (64, 48), GIVEN),
     "st_ssd": ("st_ssd", [(1, 30, 3), (1, 30, 4), (1, 30, 4)], (64, 48), []),
     "blazeface": ("blazeface", [(1, 512, 16), (1, 512, 1), (1, 384, 1), (1, 384, 16)], (128, 128), []),
@@ -48,7 +53,7 @@ def made(case: str, type_: str = "INT8", limits: BoxLimits = USUAL, unit: str = 
     decoder = replace(decoder_for(family, anchors, shapes, side), limits=limits)
     if decoder.family.placed == boxes.OUTPUT:
         decoder = decoder.with_anchors_at(2, decoder.heads[0])
-    if decoder.family.placed == boxes.LIST:
+    if decoder.family.placed in boxes.LISTS:
         decoder = decoder.in_unit(unit)
     return PostProcessing(decoder, tuple(_info(k, shape, type_) for k, shape in enumerate(shapes)))
 

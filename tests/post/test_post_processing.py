@@ -140,7 +140,8 @@ def test_one_list_of_families() -> None:
 def test_shapes_tell_the_family(case: str) -> None:
     name, shapes, side, anchors = CASES[case]
     assert name in fitting(shapes, side, len(anchors) // 2 if name == "st_yolox" else 0)
-    assert family(shapes) == name or name in ("yolov5", "yolox")  # these look like YOLOv8
+    if FAMILIES[name].placed != boxes.APART:  # of which shapes do not say what the values are
+        assert family(shapes) == name or name in ("yolov5", "yolox")  # these look like YOLOv8
 
 
 def test_outputs_of_another_family_are_refused() -> None:

@@ -17,6 +17,7 @@ from atonc.compiler.frontends.read import read as read_graph
 from atonc.compiler.frontends.tails import note_of, told_tail
 from atonc.compiler.request.options import Options
 from atonc.insight.accuracy.explain import explain_accuracy
+from atonc.insight.evaluating.decoders import post_notes
 from atonc.insight.quantizing.graph import FloatGraph, decodings
 from atonc.insight.quantizing.loading import read, tidy
 from atonc.insight.quantizing.observe import outputs
@@ -119,6 +120,8 @@ def test_suppression_gets_scores_before_their_sigmoid(tmp_path: Path) -> None:
     np.savez(data, x=np.random.default_rng(1).normal(0, 1, (8, 1, 3, SIDE, SIDE)).astype(np.float32))
     quantize(path, data, QuantizeOptions(**FEW)).save(tmp_path / "int8.onnx")
     compiled = compile_graph(read_graph(tmp_path / "int8.onnx"), Options(verify=False))
+    (note,) = post_notes(compiled.source)
+    assert "generate --post corners_logits " in note  # scores before their sigmoid, and no box as centre and size
     told = explain_accuracy(compiled, Options(verify=False), path, [data], remedies=False)  # logits against logits
     assert [row[0] for row in told.outputs] == ["corners", "y:before"] and min(row[1] for row in told.outputs) > 25
     model.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))

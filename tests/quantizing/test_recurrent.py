@@ -14,11 +14,12 @@ import onnx
 from onnx import numpy_helper, shape_inference
 
 import atonc
+from atonc.compiler.frontends.onnx_recurrent import UNROLLED_STEPS
 from atonc.compiler.frontends.read import read
 from atonc.insight.quantizing.graph import FloatGraph, make_plan
 from atonc.insight.quantizing.loading import load, tidy
 from atonc.insight.quantizing.observe import outputs
-from atonc.insight.quantizing.recurrent import MOST_STEPS, own_sums, write_out
+from atonc.insight.quantizing.recurrent import own_sums, write_out
 from atonc.insight.quantizing.samples import Carried
 from atonc.insight.quantizing.scales import Tuning, cells_of
 from atonc.insight.quantizing.states import choose_frames, declared, read_frames, unpack
@@ -78,9 +79,9 @@ def test_a_cell_written_out_computes_the_same(kind: str, steps: int, more: dict[
 
 
 def test_long_sequences_stay_in_float_and_say_so(tmp_path: Path) -> None:
-    made, notes = write_out(load(save(tmp_path, alone("GRU", MOST_STEPS + 1))))
+    made, notes = write_out(load(save(tmp_path, alone("GRU", UNROLLED_STEPS + 1))))
     assert "GRU" in {node.op_type for node in made.graph.node}
-    assert len(notes) == 1 and f"{MOST_STEPS + 1} steps" in notes[0] and "export one step" in notes[0]
+    assert len(notes) == 1 and f"{UNROLLED_STEPS + 1} steps" in notes[0] and "export one step" in notes[0]
 
 
 def test_forms_that_are_not_built_are_refused(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from atonc.compiler.frontends import limits
 from atonc.compiler.ir import Array, Graph, Op, Quantisation, Tensor
 from atonc.compiler.ir.types import FLOAT_TYPES, check_shape, circle
 from atonc.compiler.ops import evaluate, is_move, moved_inputs
+from atonc.compiler.ops.recurrent import READ_AGAIN
 from atonc.compiler.ops.registry import filed
 from atonc.compiler.ops.rounding import ATTRIBUTE, TO_EVEN
 from atonc.compiler.ops.shapes import infer_shape
@@ -175,6 +176,8 @@ class Builder:
         x = self.value(source)
         index = self.writer.get(x.name)
         alone = self.readers[source] == 1 and source not in self.outputs and not self._is_shared(x)
+        alone = alone and x.name not in self.read_by  # nor an operator that the same node became
+        alone = alone and index is not None and self.ops[index].kind not in READ_AGAIN
         if index is not None and alone and (x.is_float or passes_codes(self.ops[index])):
             self._rewrite_output(index, x, Tensor(target, x.shape, dtype, quant), target, node)
             return

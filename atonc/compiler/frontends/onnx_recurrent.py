@@ -1,4 +1,5 @@
-"""LSTM and GRU of ONNX, unrolled: a sequence of fixed length is the same few operators again and again, in floats.
+"""LSTM and GRU of ONNX, unrolled: a sequence of fixed length is the same few operators again and again, in floats. Of a
+longer one they are a single operator.
 
 The part of the gates that only depends on the inputs is one product for all steps; what is left in each step is the
 product with the state.
@@ -15,14 +16,15 @@ import numpy as np
 from atonc.compiler.frontends.onnx_builder import Node, translates
 from atonc.compiler.frontends.onnx_elements import number
 from atonc.compiler.ir import Array, Tensor
+from atonc.compiler.ops.recurrent import CELLS, MOST_CELLS
 from atonc.compiler.ops.values import Arg
 from atonc.machine.base.errors import ModelError, UnsupportedError
 from atonc.machine.base.frozen import dataclass
 
-MOST_STEPS = 256
+UNROLLED_STEPS = 32  # at most; every step is a dozen operators
+MOST_STEPS = 256  # of what no operator does as a whole
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 DEFAULTS = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh")}
-GATES = {"LSTM": 4, "GRU": 3}
 
 
 @dataclass(frozen=True)
@@ -51,20 +53,20 @@ class RecurrentLayer:
         bias = self.recurrent_bias[some] if biased else np.zeros(1)
         made = None
         if state is not None:
-            made = self.node.step("matmul", state, self._constant(self.recurrent[:, some], like))
+            made = self.node.step("matmul", state, self.constant(self.recurrent[:, some], like))
         if not bias.any():
             return made
         if made is None:
-            return self._constant(np.broadcast_to(bias, (self.batch, bias.size)), like)
-        return self.node.step("add", made, self._constant(bias, like))
+            return self.constant(np.broadcast_to(bias, (self.batch, bias.size)), like)
+        return self.node.step("add", made, self.constant(bias, like))
 
     def peeped(self, gate: Tensor, index: int, cell: Tensor | None) -> Tensor:
         """What comes to a gate with what it sees of the cell."""
         if cell is None or not self.peepholes.size:
             return gate
-        return self.node.step("add", gate, self.node.step("mul", cell, self._constant(self.peepholes[index], gate)))
+        return self.node.step("add", gate, self.node.step("mul", cell, self.constant(self.peepholes[index], gate)))
 
-    def _constant(self, data: Array, like: Tensor) -> Tensor:
+    def constant(self, data: Array, like: Tensor) -> Tensor:
         dtype = like.dtype if like.is_float else "float32"
         return self.node.builder.constant(f"{self.node.name}:recurrent", np.ascontiguousarray(data.astype(dtype)))
 
@@ -76,13 +78,12 @@ Step = Callable[[RecurrentLayer, Tensor, list[Tensor | None]], list[Tensor | Non
 def lstm(node: Node) -> None:
     if node.integer("input_forget", 0):
         raise refusal(node, "coupled gates (input_forget)")
-    _unroll(node, _lstm_step, states=2)
+    _translate(node, "lstm")
 
 
 @translates("GRU")
 def gru(node: Node) -> None:
-    step = _gru_step_after if node.integer("linear_before_reset", 0) else _gru_step
-    _unroll(node, step, states=1)
+    _translate(node, "gru_after" if node.integer("linear_before_reset", 0) else "gru")
 
 
 def _lstm_step(layer: RecurrentLayer, given: Tensor, states: list[Tensor | None]) -> list[Tensor | None]:
@@ -136,32 +137,39 @@ def _gru_result(
 # ------------------------------------------------------------------------------------------------------ all directions
 
 
-def _unroll(node: Node, step: Step, states: int) -> None:
-    directions = _directions(node)
+STEPS: dict[str, Step] = {"lstm": _lstm_step, "gru": _gru_step, "gru_after": _gru_step_after}
+
+
+def _translate(node: Node, cell: str) -> None:
+    directions, (gates, states) = _directions(node), CELLS[cell]
     x, weights, recurrent = node.input(0), _reals(node, 1, "weights"), _reals(node, 2, "recurrent weights")
-    gates = GATES[node.kind]
     hidden = recurrent.shape[-1] if recurrent.ndim == 3 else 0
     count = len(directions)
     if len(x.shape) != 3 or weights.shape != (count, gates * hidden, x.shape[2]) or not hidden:
         raise ModelError(f"{node.kind} of {x.shape} with weights {weights.shape}, {recurrent.shape}", where=node.name)
     if recurrent.shape != (count, gates * hidden, hidden):
         raise ModelError(f"{node.kind} with recurrent weights {recurrent.shape}", where=node.name)
-    if x.shape[0] > MOST_STEPS:
+    peepholes = _reals(node, 7, "peepholes") if node.kind == "LSTM" and node.has(7) else np.zeros((count, 0))
+    whole = x.shape[0] > UNROLLED_STEPS and hidden <= MOST_CELLS and not peepholes.size
+    if x.shape[0] > MOST_STEPS and not whole:
         raise refusal(node, f"{x.shape[0]} steps, at most {MOST_STEPS}")
     if node.has(4) and any(length != x.shape[0] for length in node.integers(4, "lengths")):
         raise refusal(node, "sequences of different lengths")
     biases = _reals(node, 3, "biases") if node.has(3) else np.zeros((count, 2 * gates * hidden))
     if biases.shape != (count, 2 * gates * hidden):
         raise ModelError(f"{node.kind} with biases {biases.shape}", where=node.name)
-    peepholes = _reals(node, 7, "peepholes") if node.kind == "LSTM" and node.has(7) else np.zeros((count, 0))
     if peepholes.shape not in ((count, 0), (count, 3 * hidden)):
         raise ModelError(f"{node.kind} with peepholes {peepholes.shape}", where=node.name)
-    found = []
-    for index, reverse in enumerate(directions):
+    layers = []
+    for index in range(count):
         start = [_start(node, 5 + k, index, (x.shape[1], hidden)) for k in range(states)]
         layer = _layer(node, x, weights[index], recurrent[index], biases[index], start)
-        found.append(_run(replace(layer, peepholes=peepholes[index].reshape(-1, hidden)), step, reverse))
-    _bind(node, found, (x.shape[0], x.shape[1], hidden), states)
+        layers.append(replace(layer, peepholes=peepholes[index].reshape(-1, hidden)))
+    if whole:
+        _bind_whole(node, [_whole(*one, cell) for one in zip(layers, directions, strict=True)], directions)
+    else:
+        found = [_run(layer, STEPS[cell], reverse) for layer, reverse in zip(layers, directions, strict=True)]
+        _bind(node, found, (x.shape[0], x.shape[1], hidden), states)
 
 
 def _layer(
@@ -206,6 +214,33 @@ def _bind(node: Node, found: list[tuple[list[Tensor], list[Tensor]]], sizes: tup
         if name:
             last = [node.reshaped(end[k], (1, batch, hidden)) for _, end in found]
             node.builder.bind(name, joined(node, last, 0))
+
+
+def _whole(layer: RecurrentLayer, reverse: bool, cell: str) -> Tensor:
+    """One operator: all states after each step, [steps, states, batch, hidden]."""
+    node, shape = layer.node, (1, layer.batch, layer.hidden)
+    given = node.reshaped(layer.given, (layer.steps, layer.batch, layer.given.shape[1]))
+    bias = np.broadcast_to(layer.recurrent_bias, layer.recurrent.shape[1:])
+    operands = [given, layer.constant(layer.recurrent.T, given), layer.constant(bias, given)]
+    if any(state is not None for state in layer.start):
+        none = layer.constant(np.zeros(shape), given)
+        known = [none if state is None else node.reshaped(state, shape) for state in layer.start]
+        operands.append(joined(node, known, 0))
+    return node.step("recurrent", *operands, cell=cell, reverse=reverse)
+
+
+def _bind_whole(node: Node, found: list[Tensor], directions: Sequence[bool]) -> None:
+    """The same outputs as `_bind`."""
+    steps, states = found[0].shape[:2]
+    at_end = [0 if reverse else steps - 1 for reverse in directions]
+    for k, name in enumerate(node.outputs[1 : 1 + states]):
+        if name:
+            state = [part(node, one, 1, k, 1) for one in found]
+            ends = [part(node, one, 0, at, 1) for one, at in zip(state, at_end, strict=True)]
+            last = [node.reshaped(one, (1, *one.shape[2:])) for one in ends]
+            node.builder.bind(name, joined(node, last, 0))
+    if node.outputs and node.outputs[0]:
+        node.bind(node.outputs[0], joined(node, [part(node, one, 1, 0, 1) for one in found], 1))
 
 
 def _directions(node: Node) -> tuple[bool, ...]:

@@ -25,7 +25,7 @@ Check = Callable[[Op, Inputs, Sequence[Tensor]], bool]
 
 SEVERAL_OUTPUTS = ("split", "unpack")
 INPUTS = {"select": 3, "conv": 2, "transpose_conv": 2, "dense": 2, "matmul": 2, "prelu": 2, "gather": 2, "gather_nd": 2,
-          "lstm": 4}  # fmt: skip
+          "lstm": 4, "recurrent": 3}  # fmt: skip
 INPUTS |= dict.fromkeys(BINARY, 2)
 
 
@@ -204,6 +204,8 @@ def _products(op: Op, inputs: Inputs, y: Tensor) -> int:
         return y.elements * _shape(inputs, 1)[1]
     if op.kind == "lstm":
         return y.elements * 4 * (_shape(inputs)[-1] + y.shape[-1])
+    if op.kind == "recurrent":
+        return y.elements * _shape(inputs, 1)[0]
     if op.kind == "matmul":
         return y.elements * _shape(inputs)[-2 if op.attrs.get("transpose_a") else -1]
     if op.kind.endswith("_pool"):

@@ -201,6 +201,7 @@ def _numbers(graph: Any) -> dict[str, float]:
     return found
 
 
+CENTRES = "centre and size"  # 1 where boxes are given so
 _OPERANDS = {
     "NonMaxSuppression": ((2, "boxes of a class"), (3, "IoU"), (4, "score")), "TopK": ((1, "k"),),
     **{kind: ((1, "limit"), (0, "limit")) for kind in ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")},
@@ -208,6 +209,7 @@ _OPERANDS = {
 _ATTRIBUTES = {
     "max_output_boxes": "boxes", "keepTopK": "boxes", "iou_threshold": "IoU", "iouThreshold": "IoU",
     "score_threshold": "score", "scoreThreshold": "score", "k": "k",
+    "center_point_box": CENTRES,
 }  # fmt: skip
 
 

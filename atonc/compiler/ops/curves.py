@@ -46,6 +46,12 @@ def _risen(step: Array, places: Array, bits: int) -> Array:
 
 def curve_of(op: Op, graph: Graph) -> Curve | None:
     """The curve of an operator that the CPU computes so; None for any other."""
+    exact = function_codes(op, graph)
+    return None if exact is None else _through(exact.tobytes())
+
+
+def function_codes(op: Op, graph: Graph) -> Array | None:
+    """The exact codes of a function of one code of 16 bits, for all of them; None for any other operator."""
     single = op.kind == "table" or (op.kind in FUNCTIONS and FUNCTIONS[op.kind].limits is None)
     if not single or len(op.inputs) != 1:
         return None
@@ -54,18 +60,23 @@ def curve_of(op: Op, graph: Graph) -> Curve | None:
     if len(quants) != 2 or not all(quant.is_per_tensor for quant in quants):
         return None
     formats = tuple((float(tensor.scale), int(tensor.zero_point)) for tensor in (x, y))
-    return _fitted(op.kind, tuple(sorted(op.attrs.items())), *formats)
+    return _codes(op.kind, tuple(sorted(op.attrs.items())), *formats)
 
 
 @lru_cache(maxsize=1024)
-def _fitted(kind: str, attrs: tuple[tuple[str, object], ...], *formats: tuple[float, int]) -> Curve | None:
+def _codes(kind: str, attrs: tuple[tuple[str, object], ...], *formats: tuple[float, int]) -> Array:
     x, y = (
         Tensor(name, CODES.shape, "int16", Quantisation.per_tensor(*one))
         for name, one in zip("xy", formats, strict=True)
     )
     op = Op(kind, kind, ("x",), ("y",), dict(attrs))
     exact = evaluate(Graph({"x": x, "y": y}, (op,), ("x",), ("y",)), op, [CODES.astype(np.int16)])[0].codes
-    return through(exact.astype(np.int64))
+    return exact.astype("<i2")
+
+
+@lru_cache(maxsize=1024)
+def _through(exact: bytes) -> Curve | None:
+    return through(np.frombuffer(exact, "<i2").astype(np.int64))
 
 
 def through(exact: Array) -> Curve | None:

@@ -1,5 +1,5 @@
-"""Layers with a state that lives inside one run (every sequence starts from nothing), in numbers of 16 bits as TFLite's
-recurrent layers compute with them: multipliers, and logistic and tanh in fixed point.
+"""Layers with a state that is carried from step to step inside one run: TFLite's LSTM, in numbers of 16 bits as its
+kernels compute with them (multipliers, and logistic and tanh in fixed point), and GRU and LSTM of ONNX in floats.
 
 Numbers are raw values held in int64. "Qm" has m bits in front of the point and 15 - m behind it. The functions are
 those of gemmlowp, step by step: codes of a cell depend on every rounding on the way.
@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.compiler.ops import portable
 from atonc.compiler.ops.registry import computes
 from atonc.compiler.ops.values import OpCall, Real
 
@@ -142,3 +143,51 @@ def _step(gates: list[Ints], cell: Ints, call: OpCall) -> tuple[Ints, Ints]:
     cell = np.clip(cell, -clip, clip) if clip else cell
     shown = scaled(leave * tanh(cell, bits), *call.attrs["multipliers"][8])
     return np.clip(shown + call.out.zero_point, -128, 127), cell
+
+
+READ_AGAIN = ("recurrent",)  # kinds whose result is their state: it stays in floats
+CELLS = {"gru": (3, 1), "gru_after": (3, 1), "lstm": (4, 2)}  # gates and states
+
+
+@computes("recurrent")
+def recurrent(call: OpCall) -> list[Real]:
+    """GRU or LSTM of ONNX over a sequence: what inputs say of the gates [steps, batch, gates x cells], weights of the
+    state [gates x cells, cells] and its biases [gates x cells], states before the first step [states, batch, cells]
+    unless they are zeros. The result has all states after each step: [steps, states, batch, cells], hidden first.
+
+    `cell`: of CELLS; of "gru_after" the product with the state is reset, not the state. `reverse`: from the last step
+    on. States are single precision.
+    """
+    gates, states = CELLS[call.attrs["cell"]]
+    steps, _, batch, cells = call.out.shape
+    given = call.arg(0).real.reshape(steps, batch, gates, cells)
+    weights, biases = call.arg(1).real.reshape(gates, cells, cells), call.arg(2).real.reshape(gates, cells)
+    state = call.arg(3).real if len(call.args) > 3 else None
+    found = np.empty((steps, states, batch, cells))
+    for step in reversed(range(steps)) if call.attrs["reverse"] else range(steps):
+        made = _float_step(call.attrs["cell"], given[step].swapaxes(0, 1), state, weights, biases)
+        found[step] = np.stack(made).astype(np.float32)
+        state = found[step]
+    return [found]
+
+
+def _float_step(cell: str, given: Real, state: Real | None, weights: Real, biases: Real) -> list[Real]:
+    """States after a step; `given` by gate."""
+    hidden = np.zeros(given.shape[1:]) if state is None else state[0]
+
+    def total(gate: int, seen: Real) -> Real:
+        made = np.zeros(hidden.shape) + biases[gate]
+        if state is not None:
+            portable.add_products(made, seen, weights[gate].T)
+        return made
+
+    if cell == "lstm":
+        enter, leave, forget = (portable.logistic(given[k] + total(k, hidden)) for k in range(3))
+        kept = forget * (np.zeros(hidden.shape) if state is None else state[1])
+        kept = kept + enter * portable.tanh(given[3] + total(3, hidden))
+        return [leave * portable.tanh(kept), kept]
+    update, reset = (portable.logistic(given[k] + total(k, hidden)) for k in range(2))
+    seen = (reset * hidden).astype(np.float32).astype(np.float64)
+    kept = total(2, hidden) * reset if cell == "gru_after" else total(2, seen)
+    new = portable.tanh(given[2] + kept)
+    return [(1.0 - update) * new + update * hidden]

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from atonc.compiler.ir import Graph, Op, Tensor
 from atonc.compiler.ops.elementwise import BINARY
 from atonc.compiler.ops.functions import FUNCTIONS
+from atonc.compiler.ops.recurrent import CELLS
 from atonc.compiler.ops.registry import filed
 from atonc.machine.base.errors import ModelError
 
@@ -28,7 +29,7 @@ FROM_READER = frozenset((
 ALONG_AXIS = {"split", "softmax", "log_softmax"}
 AS_IN_MODEL = {
     "affine", "batch_to_space", "expand_dims", "fill", "flatten", "gather", "gather_nd", "l2_norm", "lstm",
-    "pack", "range", "recode", "shape", "space_to_batch", "squeeze", "unpack",
+    "pack", "range", "recode", "recurrent", "shape", "space_to_batch", "squeeze", "unpack",
 }  # fmt: skip
 
 
@@ -170,6 +171,16 @@ def _lstm(attrs: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
     return (*x[:2], cells)
 
 
+@rule("recurrent")
+def _recurrent(attrs: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
+    (given, weights, biases), (gates, states) = inputs[:3], CELLS[attrs["cell"]]
+    cells = weights[-1] if len(weights) == 2 else 0
+    fits = len(given) == 3 and cells > 0 and weights[0] == given[-1] == gates * cells and biases == weights[:1]
+    if not fits or inputs[3:] not in ([], [(states, given[1], cells)]):
+        raise ModelError(f"gates {given} do not fit weights {weights}, biases {biases} and states {inputs[3:]}")
+    return (given[0], states, given[1], cells)
+
+
 @rule("gather")
 def _gather(attrs: Mapping[str, Any], inputs: Sequence[Shape]) -> Shape:
     axis = attrs["axis"]
@@ -231,6 +242,8 @@ def macs(op: Op, tensors: Mapping[str, Tensor]) -> int:
         return target.elements * source.shape[-2 if op.attrs.get("transpose_a") else -1]
     if op.kind == "lstm":  # in every step of the sequence, input and state meet the weights of all gates
         return target.elements // target.shape[-1] * sum(prod(tensors[name].shape) for name in op.inputs[1:3])
+    if op.kind == "recurrent":
+        return target.elements // CELLS[op.attrs["cell"]][1] * tensors[op.inputs[1]].shape[0]
     return 0
 
 

@@ -59,6 +59,12 @@ BY_NATURE: dict[str, Rule] = {
         "operators without a state",
         "use convolutions over time instead, or an unrolled layer with 8-bit states",
     ),
+    "recurrent": _rule(
+        "CPU-SEQUENCE",
+        "a GRU or LSTM of many steps is a single layer, whose state stays in float from step to step",
+        "operators without a state",
+        "export one step, with its states as inputs and outputs, or at most 32 steps: quantize writes those out",
+    ),
     "cast": _rule("CPU-CAST", "a change of the number format", "int8 in, int8 out", "keep the tensor int8"),
     "gather": CPU_GATHER,
     "gather_nd": CPU_GATHER,
@@ -270,6 +276,18 @@ WIDE_LEAKY = _rule(
     "a leaky ReLU of 16 bits is a sum of two scaled parts, which would leave 16 bits here",
     "slopes between 0 and 1, no clip behind it",
     "use other slopes, or a clip of its own",
+)
+WIDE_FUNCTION = _rule(
+    "WIDE-FUNCTION",
+    "tables of bytes and a line for each high byte do not come close enough to this function of 16 bits",
+    "8 LSB (int16)",
+    "a scale of the input whose codes lie where the function changes, or 8 bits on both sides",
+)
+WIDE_FEW = _rule(
+    "WIDE-FEW",
+    "a function of few values of 16 bits: the NPU would take longer to load its tables",
+    "values of one tensor",
+    "nothing: it is the faster way",
 )
 
 # all of them by id, for files that name one

@@ -78,7 +78,7 @@ def require_family(source: Graph, wanted: PostOptions) -> None:
     """Refuses what the outputs of a model tell before it is compiled."""
     where = _outputs(source.outputs)
     shapes = [source.tensors[name].shape for name in source.outputs]
-    decoder_for(wanted.post, parse_anchors(wanted.anchors), shapes, _side(source), None, where)
+    decoder_for(wanted.post, parse_anchors(wanted.anchors), shapes, _side(source), where)
 
 
 def _outputs(labels: Sequence[str]) -> str:
@@ -100,19 +100,19 @@ def post_processing(view: CompileView, wanted: PostOptions) -> PostProcessing:
     outputs = tuple(buffers_info.outputs(network))
     where, side = _outputs([info.label for info in outputs]), _side(view.compiled.source)
     shapes = [info.mem_shape for info in outputs]
-    decoder = decoder_for(wanted.post, parse_anchors(wanted.anchors), shapes, side, None, where)
+    decoder = decoder_for(wanted.post, parse_anchors(wanted.anchors), shapes, side, where)
     overlap = wanted.post_iou or decoder.family.overlap
     decoder = replace(decoder, limits=BoxLimits(wanted.post_score, overlap, wanted.post_boxes, CANDIDATES))
     if decoder.family.placed == boxes.OUTPUT:
         decoder = decoder.with_anchors_at(_constant_output(graph, decoder, where), decoder.heads[0])
     _require_types(decoder, outputs, where)
     notes: list[str] = []
-    if decoder.family.placed == boxes.LIST:
-        tensor = _codes_of(graph, graph.outputs[0])
+    if decoder.family.placed in boxes.LISTS:
+        tensor = _codes_of(graph, graph.outputs[decoder.heads[0].boxes.output])
         decoder, source = decoder.in_unit(_unit(tensor, view.compiled.source.source)), view.compiled.source.source
         why = f"exports to {source} have them so" if tensor is None else f"codes end at {_largest(tensor):.4g}"
         notes.append(f"coordinates are taken for {decoder.unit}: {why}")
-        if tensor is not None and tensor.scale > _COARSE:
+        if decoder.family.placed == boxes.LIST and tensor is not None and tensor.scale > _COARSE:
             notes.append(
                 f"scores are multiples of {tensor.scale:.3g}, since they share a scale with the coordinates; quantise "
                 "both apart, or export coordinates as shares of the input"
@@ -192,7 +192,7 @@ def post_files(post: PostProcessing, words: Words) -> dict[str, bytes]:
 def _numbers(post: PostProcessing) -> Words:
     decoder, literal = post.decoder, names.float_literal
     family, head, limits = decoder.family, decoder.heads[0], decoder.limits
-    used = {family.score, family.objectness, family.centre, family.size}
+    used, grids = {family.score, family.objectness, family.centre, family.size}, _has_grids(decoder)
     by_class = not family.objectness and head.scores.value > head.scores.cell
     anchors_info = post.outputs[decoder.anchors_at]
     act = {boxes.PLAIN: "v[{}]", boxes.SIGMOID: "sigmoid(v[{}])"}[family.centre]
@@ -206,7 +206,8 @@ def _numbers(post: PostProcessing) -> Words:
         **{"score_codes": post.scores.type != _FLOAT, "score_floats": post.scores.type == _FLOAT},
         **{"box_codes": post.boxes.type != _FLOAT, "box_floats": post.boxes.type == _FLOAT},
         "gate_type": "float" if post.scores.type == _FLOAT else "int32_t",
-        **{"grids": _has_grids(decoder), "given": bool(decoder.anchors), "corners": family.corners},
+        **{"grids": grids, "given": bool(decoder.anchors)},
+        **{"corners": family.corners and not grids, "plain_corners": family.corners and grids},
         **{"centres": not family.corners, "limited": family.size == boxes.EXPONENTIAL},
         **{"factor": literal(family.factor), "variance": literal(boxes.VARIANCE)},
         **{"centre_x": act.format(0), "centre_y": act.format(1)},

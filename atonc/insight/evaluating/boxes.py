@@ -15,7 +15,8 @@ from atonc.machine.base.frozen import dataclass
 Single = NDArray[np.float32]
 Pair = tuple[float, float]
 PLAIN, SIGMOID, SOFTMAX, EXPONENTIAL = "plain", "sigmoid", "softmax", "exponential"
-LIST, ONE_GRID, GRIDS, GIVEN, OUTPUT, FACES = "list", "one grid", "grids", "given", "output", "faces"
+LIST, APART, ONE_GRID, GRIDS, GIVEN, OUTPUT, FACES = "list", "apart", "one grid", "grids", "given", "output", "faces"
+LISTS = (LIST, APART)  # boxes that need no place: coordinates of the input
 SHARES, PIXELS = "shares", "pixels"
 VARIANCE = 0.1  # of SSD: what an offset of the centre is worth, in sizes of the anchor
 
@@ -183,7 +184,7 @@ class Decoder:
 
     def told_by(self, flat: Sequence[Single]) -> Decoder:
         """What only values tell: the unit of coordinates; of two outputs of corners, the anchors are in order."""
-        if self.family.placed == LIST and not self.unit:
+        if self.family.placed in LISTS and not self.unit:
             rows = self.heads[0].boxes.of(flat, self.heads[0], 0, 4)
             return self.in_unit(SHARES if (scale_of(rows, self.side) == self.side).all() else PIXELS)
         if self.family.placed == OUTPUT and self.anchors_at < 0:

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
+from atonc.compiler.frontends.tails import CENTRES
 from atonc.compiler.inputs.arrays import read_arrays
 from atonc.compiler.ir import Graph
 from atonc.insight.evaluating.boxes import (
+    APART,
     EXPONENTIAL,
     FACES,
     GIVEN,
@@ -66,8 +68,19 @@ ST_SSD = DetectorFamily(
 # Published with MediaPipe: offsets in pixels from the middle of the cell, and six key points behind the box
 BLAZEFACE = DetectorFamily("blazeface", "BlazeFace", FACES, _FACES_RULE, SIGMOID, first=0, points=6, overlap=0.3)
 
+# What NonMaxSuppression of ONNX reads, where a model is cut in front of it; scores may lack their sigmoid
+_APART = (
+    DetectorFamily(
+        form + ("_logits" if score == SIGMOID else ""), f"NonMaxSuppression of {form}", APART,
+        f"boxes [1, boxes, 4] as {values}, and scores [1, classes, boxes] or [1, boxes, classes]"
+        + (" before their sigmoid" if score == SIGMOID else ""), score, first=0, corners=form == "corners",
+    )
+    for form, values in (("corners", "x1, y1, x2, y2"), ("centres", "x, y, width, height"))
+    for score in (PLAIN, SIGMOID)
+)  # fmt: skip
+
 FAMILIES: Mapping[str, DetectorFamily] = {
-    family.name: family for family in (YOLOV8, YOLOV5, YOLOV2, YOLOX, ST_YOLOX, SSD, ST_SSD, BLAZEFACE)
+    family.name: family for family in (YOLOV8, YOLOV5, YOLOV2, YOLOX, ST_YOLOX, SSD, ST_SSD, BLAZEFACE, *_APART)
 }
 STRIDES = (8, 16, 32)  # of YOLOX
 FACE_GRIDS = ((16, 2), (8, 6))  # of BlazeFace: cells of a side, anchors of a cell
@@ -91,6 +104,18 @@ def _list(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> F
     _require(values > family.first)
     at = Values(0, 0, values, 0, 1) if boxes == shapes[0][-2] else Values(0, 0, 1, 0, boxes)
     return (DetectorHead(at, at, boxes, boxes),), values - family.first
+
+
+def _apart(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> Fitted:
+    """Boxes are the output of rows of four; where both may be, there are more boxes than classes."""
+    _require(len(shapes) == 2 and all(prod(shape[:-2]) == 1 for shape in shapes))
+    fits = [(k, shapes[1 - k][-2:]) for k in (0, 1) if shapes[k][-1] == 4 and shapes[k][-2] in shapes[1 - k][-2:]]
+    _require(bool(fits))
+    at, (rows, columns) = max(fits, key=lambda one: shapes[one[0]][-2])
+    count = shapes[at][-2]
+    by_box = rows == count
+    scores = Values(1 - at, 0, columns, 0, 1) if by_box else Values(1 - at, 0, 1, 0, count)
+    return (DetectorHead(Values(at, 0, 4, 0, 1), scores, count, count),), columns if by_box else rows
 
 
 def _one_grid(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> Fitted:
@@ -158,7 +183,7 @@ def _faces(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> 
 
 
 _FITS: Mapping[str, Callable[[DetectorFamily, Shapes, Side, int], Fitted]] = {
-    LIST: _list, ONE_GRID: _one_grid, GRIDS: _grids, GIVEN: _anchored, OUTPUT: _anchored, FACES: _faces
+    LIST: _list, APART: _apart, ONE_GRID: _one_grid, GRIDS: _grids, GIVEN: _anchored, OUTPUT: _anchored, FACES: _faces
 }  # fmt: skip
 
 
@@ -177,9 +202,15 @@ def fitting(shapes: Shapes, side: Side, anchors: int = 0) -> list[str]:
 
 def post_notes(source: Graph) -> list[str]:
     """What `--post` has for a detector that was cut before its suppression; shapes do not say what values mean."""
-    numbers = {key: value for one in source.tail.operators for key, value in one.values.items()} if source.tail else {}
+    left = source.tail.operators if source.tail else ()
+    numbers, kinds = {key: value for one in left for key, value in one.values.items()}, {one.kind for one in left}
     shapes, inputs = [source.tensors[name].shape for name in source.outputs], source.tensors[source.inputs[0]].shape
-    names = fitting(shapes, (inputs[-1], inputs[-2])) if "IoU" in numbers and len(inputs) == 4 else []
+    suppressed = "IoU" in numbers or "NonMaxSuppression" in kinds
+    names = fitting(shapes, (inputs[-1], inputs[-2])) if suppressed and len(inputs) == 4 else []
+    # of what NonMaxSuppression of ONNX reads, the operators that were left tell the form
+    form = ("centres" if numbers.get(CENTRES) else "corners") + ("_logits" if "Sigmoid" in kinds else "")
+    told = {form} if "NonMaxSuppression" in kinds and "Softmax" not in kinds else set()
+    names = [name for name in names if FAMILIES[name].placed != APART or name in told]
     flags = {"IoU": "--post-iou", "score": "--post-score"}
     said = "".join(f" {flag} {numbers[key]:.3g}" for key, flag in flags.items() if numbers.get(key))
     return [
@@ -190,7 +221,7 @@ def post_notes(source: Graph) -> list[str]:
 
 
 def decoder_for(
-    name: str, anchors: Sequence[float], shapes: Shapes, side: Side, limits: BoxLimits | None = None, where: str = ""
+    name: str, anchors: Sequence[float], shapes: Shapes, side: Side, where: str = ""
 ) -> Decoder:
     """Finds the decoder by its name, or from the shapes; raises where they do not fit. `where`: whose outputs."""
     shapes = tuple(map(tuple, shapes))
@@ -211,9 +242,8 @@ def decoder_for(
     if known.placed == GRIDS:
         sizes = tuple((w * side[0], h * side[1]) for w, h in pairs)
         heads = tuple(DetectorHead(**{**vars(head), "sizes": sizes}) for head in heads)
-    limits = limits or BoxLimits(overlap=known.overlap)
     given = _given(anchors, heads[0].count, side, where) if known.placed == GIVEN else ()
-    return Decoder(known, side, heads, classes, limits, given)
+    return Decoder(known, side, heads, classes, BoxLimits(overlap=known.overlap), given)
 
 
 def _given(anchors: Sequence[float], boxes: int, side: Side, where: str) -> tuple[tuple[float, ...], ...]:
@@ -238,7 +268,8 @@ def family(shapes: Shapes) -> str:
         return BLAZEFACE.name
     if len(shapes) == 3 and lasts.count(4) >= 2 and all(len(shape) <= 3 for shape in shapes):
         return ST_SSD.name
-    if len(shapes) == 2 and lasts.count(4) >= 1 and all(len(shape) <= 3 for shape in shapes):
+    rows = {shape[-2] for shape in shapes if len(shape) in (2, 3)}
+    if len(shapes) == 2 and lasts.count(4) >= 1 and len(rows) == 1:
         return SSD.name
     if shapes and all(len(shape) == 4 and max(shape[1], shape[3]) >= 6 for shape in shapes):
         return ST_YOLOX.name if len(shapes) > 1 else YOLOV2.name

@@ -14,7 +14,8 @@ FIGURES = "what is measured"
 WORK = "how the work is done"
 METRICS = ("auto", "top", "map", "keypoints", "iou", "edit", "distance")
 OF_ARRAYS = ("auto", "top", "iou", "edit", "distance")  # those that need no boxes
-DECODERS = ("auto", "yolov8", "yolov5", "yolov2", "yolox", "st_yolox", "ssd", "st_ssd", "blazeface")
+DECODERS = ("auto", "yolov8", "yolov5", "yolov2", "yolox", "st_yolox", "ssd", "st_ssd", "blazeface",
+            "corners", "corners_logits", "centres", "centres_logits")  # fmt: skip
 CANDIDATES = 512  # that generated C compares with each other
 
 LOCAL, LOCAL_RARE = Takes(local=True), Takes(local=True, rare=True)

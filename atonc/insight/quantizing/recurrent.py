@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.frontends.onnx_qdq import read_onnx
+from atonc.compiler.frontends.onnx_recurrent import UNROLLED_STEPS
 from atonc.compiler.ir import Array, Graph, Op
 from atonc.insight.quantizing.graph import CELLS
 from atonc.machine.base.errors import ModelError
 
-MOST_STEPS = 32  # of a sequence that is written out: every step is a dozen layers
 NAMES = {"matmul": "MatMul", "add": "Add", "sub": "Sub", "mul": "Mul", "logistic": "Sigmoid", "tanh": "Tanh",
          "concat": "Concat", "identity": "Identity", "reshape": "Reshape", "slice": "Slice"}  # fmt: skip
 
@@ -30,10 +30,10 @@ def write_out(model: Any) -> tuple[Any, list[str]]:
         steps = _steps(node, known)
         if not steps:
             nodes.append(node)
-        elif steps > MOST_STEPS:
+        elif steps > UNROLLED_STEPS:
             nodes.append(node)
             notes.append(
-                f"{node.op_type} {node.name} stays in float: {steps} steps, at most {MOST_STEPS} are written out; "
+                f"{node.op_type} {node.name} stays in float: {steps} steps, at most {UNROLLED_STEPS} are written out; "
                 "export one step, with its states as inputs and outputs"
             )
         else:

@@ -55,7 +55,8 @@ POSITION_COMPARED, BYTE_COMPARED, ROW_COMPARED = 16, 0.65, 76  # bytes side by s
 BLOCK_BYTES, BLOCKS_COMPARED = 16, 44  # rows of one or two blocks of vectors
 BYTE_TOGETHER, ROW_TOGETHER, ROWS_TOGETHER = 2.3, 11, 8  # shorter ones, several at a time, for places of 32 or 64 bits
 BYTE_ALONE = 12  # of rows that are left over
-CELL = 1400  # of an LSTM: five functions in fixed point, nine multipliers
+STATE_MADE, LSTM = 20, 2  # a state in floats out of its gates; the number of that kind of layer
+CELL = 1400  # of an LSTM of bytes: five functions in fixed point, nine multipliers
 _PRODUCT, _SQUARE = 2, 10  # functions
 _S8, _U8, _S16, _S32, _S64, _F32 = 0, 1, 2, 4, 6, 8
 _IN_SINGLE = 8  # of a format's flags
@@ -354,6 +355,16 @@ def _lstm(read: Reader) -> CallPrice:
     return CallPrice(cycles, basis, rows * inputs, rows * cells, 4 * cells * (inputs + cells))
 
 
+def _recurrent(read: Reader) -> CallPrice:
+    rows, cells = read.product(5, 2), read.size(7)
+    gates, functions, states = (4, 5, 2) if read.size(4) == LSTM else (3, 3, 1)
+    each = gates * (cells * MAC_FLOAT + 2 * VALUE_READ) + functions * EXPONENTIAL + states * STATE_MADE
+    basis = f"{MAC_FLOAT} per multiply-add, {EXPONENTIAL} per function, {STATE_MADE} per state"
+    start = 0 if read.value(3) in (0, None) else 4 * states * read.size(6) * cells
+    taken, weights = rows * gates * cells * read.item(2) + start, 4 * gates * cells * (cells + 1)
+    return CallPrice(rows * cells * each, basis, taken, 4 * rows * states * cells, weights)
+
+
 def _reduce(read: Reader) -> CallPrice:
     kept, reduced = read.loops(5, 6, 2), read.loops(7, 8, 2)
     cycles, basis = kept * (VALUE_WRITTEN + reduced * 2 * VALUE_READ), f"{2 * VALUE_READ} per element"
@@ -424,6 +435,7 @@ _COUNTS = {
     "atonc_l2_norm": (4, 2),
     "atonc_norm": (4, 2),
     "atonc_lstm": (2, 3),
+    "atonc_recurrent": (5, 3),
 }
 WORK: dict[str, Work] = {
     "atonc_copy": _copy,
@@ -453,4 +465,5 @@ WORK: dict[str, Work] = {
     "atonc_l2_norm": per_value(2 * VALUE_READ + VALUE_WRITTEN + 20, 4, 2),
     "atonc_resize_linear": _resize,
     "atonc_lstm": _lstm,
+    "atonc_recurrent": _recurrent,
 }

@@ -21,8 +21,10 @@ from atonc.machine.emu.cpu.atonc_numbers import (
     Format,
     element_type,
     exponential,
+    hyperbolic_tangent,
     larger,
     logarithm,
+    logistic,
     power,
     smaller,
 )
@@ -312,7 +314,7 @@ def gather_nd(call: KernelCall) -> None:
 
 
 MOST_CELLS = 1024
-_SIGNED, _WORD = np.dtype(np.int8), np.dtype("<i4")
+_SIGNED, _WORD, _SINGLE = np.dtype(np.int8), np.dtype("<i4"), np.dtype("<f4")
 _POWERS = (25520, 19875, 12055, 4435, 600, 11, 0)
 
 
@@ -399,6 +401,54 @@ def lstm(call: KernelCall) -> None:
         shown = np.clip(_scaled(gates[3] * _tanh(state, bits), factors[8]) + zero, -128, 127)
         results[:, t] = shown
     call.write(0, results)
+
+
+GRU, GRU_AFTER, LSTM = range(3)
+
+
+@kernel("atonc_recurrent")
+def recurrent(call: KernelCall) -> None:
+    kind, given_format = call.integer(4), call.format(2)
+    steps, batch, cells = call.sizes(5, 3)
+    if kind not in (GRU, GRU_AFTER, LSTM) or cells > MOST_CELLS:
+        raise call.fail(f"{cells} cells of a layer of kind {kind}")
+    gates, states = (4, 2) if kind == LSTM else (3, 1)
+    codes = call.read(1, given_format.dtype, call.bounded(steps, batch, gates, cells))
+    given = given_format.real(codes).reshape(steps, batch, gates, cells)
+    weights = call.read(9, _SINGLE, call.bounded(gates, cells, cells)).reshape(gates, cells, cells).astype(np.float64)
+    biases = call.read(10, _SINGLE, call.bounded(gates, cells)).reshape(gates, cells).astype(np.float64)
+    before = None
+    if not call.is_null(3):
+        before = call.read(3, _SINGLE, call.bounded(states, batch, cells)).reshape(states, batch, cells).astype(float)
+    out = np.empty((steps, states, batch, cells), np.float32)
+    for step in reversed(range(steps)) if call.integer(8) else range(steps):
+        out[step] = _after(kind, given[step], before, weights, biases)
+        before = out[step].astype(np.float64)
+    call.write(0, out)
+
+
+def _after(kind: int, given: Array, before: Array | None, weights: Array, biases: Array) -> Array:
+    """States of all rows after a step."""
+    hidden = np.zeros((len(given), weights.shape[1])) if before is None else before[0]
+
+    def sums(gate: int, state: Array) -> Array:
+        found: Array = np.zeros(state.shape) + biases[gate]
+        for i in range(state.shape[1] if before is not None else 0):
+            found = found + state[:, i, None] * weights[gate, :, i]
+        return found
+
+    if kind == LSTM:
+        enter, leave, forget = (logistic(given[:, g] + sums(g, hidden)) for g in range(3))
+        cell = forget * (0.0 if before is None else before[1])
+        cell = cell + enter * hyperbolic_tangent(given[:, 3] + sums(3, hidden))
+        return np.stack([leave * hyperbolic_tangent(cell), cell])
+    update, reset = (logistic(given[:, g] + sums(g, hidden)) for g in range(2))
+    if kind == GRU_AFTER:
+        kept = sums(2, hidden) * reset
+    else:
+        kept = sums(2, (reset * hidden).astype(np.float32).astype(np.float64))
+    new = hyperbolic_tangent(given[:, 2] + kept)
+    return ((1.0 - update) * new + update * hidden)[None]
 
 
 SUM, MEAN, MAX, MIN, PROD = range(5)

@@ -87,7 +87,10 @@ enum {
 /* And for `atonc_reduce`. */
 enum { ATONC_SUM = 0, ATONC_MEAN = 1, ATONC_REDUCE_MAX = 2, ATONC_REDUCE_MIN = 3, ATONC_REDUCE_PROD = 4 };
 
-#define ATONC_MOST_CELLS 1024 /* of an LSTM */
+/* And what kind of layer with a state `atonc_recurrent` is. */
+enum { ATONC_GRU = 0, ATONC_GRU_AFTER = 1, ATONC_LSTM = 2 };
+
+#define ATONC_MOST_CELLS 1024 /* of a layer with a state */
 
 /* Prototypes: emit/c/kernels.py puts those of the functions in parts here, with the comments above them. */
 #ifdef __cplusplus

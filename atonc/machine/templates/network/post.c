@@ -263,6 +263,12 @@ static int find_box(const void *const outputs[], const candidate_t *one, @name@_
   box->x2 = a[2] * @side_x@ + v[2] * step_x;
   box->y2 = a[3] * @side_y@ + v[3] * step_y;
 @end corners@
+@begin plain_corners@
+  box->x1 = place_x + v[0] * step_x;
+  box->y1 = place_y + v[1] * step_y;
+  box->x2 = place_x + v[2] * step_w;
+  box->y2 = place_y + v[3] * step_h;
+@end plain_corners@
 @begin centres@
 @begin limited@
   for (uint32_t k = 2; k < 4U; k++) {

@@ -14,7 +14,7 @@ from atonc.compiler.ops import evaluate
 from atonc.compiler.ops.curves import curve_of
 from atonc.compiler.ops.functions import C_NUMBERS, FUNCTIONS, RANGES
 from atonc.compiler.ops.portable import exp
-from atonc.compiler.ops.recurrent import MOST_CELLS
+from atonc.compiler.ops.recurrent import CELLS, MOST_CELLS
 
 BYTES = ("int8", "uint8")
 
@@ -197,4 +197,30 @@ def lstm(site: Site) -> tuple[CpuCall, ...]:
         int(site.attrs["cell_bits"]),
         int(site.attrs["cell_clip"]),
         target.zero_point,
+    )
+
+
+@kernel_for("recurrent")
+def recurrent(site: Site) -> tuple[CpuCall, ...]:
+    given, target = site.input(), site.output()
+    steps, _, batch, cells = target.shape
+    constants = [site.input(k) for k in (1, 2)]
+    start = site.input(3) if site.has(3) else None
+    if cells > MOST_CELLS:
+        raise site.refuse(f"{cells} cells, the kernel has room for {MOST_CELLS}")
+    floats = [target, *constants, *([start] if start else [])]
+    if any(tensor.dtype != "float32" for tensor in floats) or "clip" in site.attrs:
+        raise site.refuse(f"states of {', '.join(tensor.dtype for tensor in floats)}")
+    return site.call(
+        "atonc_recurrent",
+        site.target(target),
+        site.source(given),
+        site.format(given),
+        site.source(start) if start else 0,
+        list(CELLS).index(site.attrs["cell"]),
+        steps,
+        batch,
+        cells,
+        int(site.attrs["reverse"]),
+        *map(site.source, constants),
     )

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prologue.h"
+#include "functions.h"
 
 /* --- states -------------------------------------------------------------------------------------------------------- */
 
@@ -118,5 +118,59 @@ void atonc_lstm(int8_t *out, const int8_t *in, int32_t batch, int32_t steps, int
       shown = scaled_sum(gates[3] * tanh_16(cell, cell_bits), multipliers + 16) + zero;
       out[c] = (int8_t)(shown > 127 ? 127 : shown < -128 ? -128 : shown);
     }
+  }
+}
+
+/* sum + state * weights, one product after the other; before the first step there may be no state. */
+static double with_state(double sum, const float *state, const float *weights, int32_t cells)
+{
+  for (int32_t i = 0; state && i < cells; i++) sum = sum + (double)state[i] * (double)weights[i];
+  return sum;
+}
+
+/* A GRU or LSTM of ONNX over a sequence, in floats. What inputs say of the gates, with their biases, is `given`
+ * [steps][batch][gates][cells]; the state adds `recurrent` [gates][cells][cells] and `bias` [gates][cells]. Gates: update,
+ * reset, new (of ATONC_GRU the state is reset before its product, else the product itself); of ATONC_LSTM input, output,
+ * forget, cell. States: hidden, and the cell of an LSTM. `start` [states][batch][cells] is before the first step, 0 for
+ * zeros; out [steps][states][batch][cells] has them after each step, the last step first where it runs `backwards`. */
+void atonc_recurrent(float *out, const void *given, const atonc_format *given_format, const float *start, int32_t kind,
+                     int32_t steps, int32_t batch, int32_t cells, int32_t backwards, const float *recurrent,
+                     const float *bias)
+{
+  float reset[ATONC_MOST_CELLS];
+  int32_t gates = kind == ATONC_LSTM ? 4 : 3, states = kind == ATONC_LSTM ? 2 : 1;
+  size_t size = (size_t)batch * cells;
+  const float *before = start;
+  for (int32_t done = 0; done < steps; done++) {
+    size_t step = backwards ? steps - 1 - done : done;
+    float *after = out + step * states * size;
+    for (int32_t row = 0; row < batch; row++, after += cells) {
+      const float *hidden = before ? before + (size_t)row * cells : 0;
+      size_t at = (step * batch + row) * gates * cells;
+      for (int32_t c = 0; kind == ATONC_GRU && hidden && c < cells; c++) {
+        size_t gate = (size_t)cells + c;
+        double sum = with_state(bias[gate], hidden, recurrent + gate * cells, cells);
+        reset[c] = (float)(logistic(real_at(given, at + gate, given_format) + sum) * hidden[c]);
+      }
+      for (int32_t c = 0; c < cells; c++) {
+        double said[4] = {0.0, 0.0, 0.0, 0.0};
+        for (int32_t g = 0; g < gates; g++) {
+          size_t gate = (size_t)g * cells + c;
+          const float *seen = kind == ATONC_GRU && g == 2 && hidden ? reset : hidden;
+          double sum = with_state(bias[gate], seen, recurrent + gate * cells, cells);
+          if (kind == ATONC_GRU_AFTER && g == 2) sum = sum * said[1];
+          sum = real_at(given, at + gate, given_format) + sum;
+          said[g] = g == gates - 1 ? hyperbolic_tangent(sum) : logistic(sum);
+        }
+        if (kind == ATONC_LSTM) {
+          double cell = said[2] * (hidden ? hidden[size + c] : 0.0) + said[0] * said[3];
+          after[size + c] = (float)cell;
+          after[c] = (float)(said[1] * hyperbolic_tangent(cell));
+        } else {
+          after[c] = (float)((1.0 - said[0]) * said[2] + said[0] * (hidden ? hidden[c] : 0.0));
+        }
+      }
+    }
+    before = after - size;
   }
 }
