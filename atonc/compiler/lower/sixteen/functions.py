@@ -212,6 +212,7 @@ def lower_function(op: Op, context: Context) -> list[TaskGroup]:
     require_centred(x, y)
     exact = function_codes(op, context.graph)
     assert exact is not None, "these are the functions of one code"
+    _require_many(x.elements, LEAST_FUNCTION)
     coarse = context.coarse.get(y.name, WHOLE)
     most = max(_MOST_STORED, MOST_ERROR / coarse.step)
     lines = _stored_lines(exact, coarse, context.facts.target.trust, most)
@@ -219,9 +220,7 @@ def lower_function(op: Op, context: Context) -> list[TaskGroup]:
         error = lines.error if lines else most
         seen = f"{op.kind}: {error * coarse.step:,.3g} LSB (int16)"
         raise Refusal(WIDE_FUNCTION, seen, f"{most * coarse.step:g}", WIDE_FUNCTION.remedy)
-    least = LEAST_FUNCTION * (1 + len(lines.parts)) // 3
-    if x.elements < least:
-        raise Refusal(WIDE_FEW, f"{x.elements:,} values", f"{least:,}", WIDE_FEW.remedy)
+    _require_many(x.elements, LEAST_FUNCTION * (1 + len(lines.parts)) // 3)
     results = coarse.codes(lines.results)
     error = float(np.abs(results - exact.astype(np.int64)).max())
     context.explain(op, lambda given: [results[ints(given[0]) - LOWEST]], error)
@@ -231,13 +230,18 @@ def lower_function(op: Op, context: Context) -> list[TaskGroup]:
     return groups
 
 
+def _require_many(elements: int, least: int) -> None:
+    if elements < least:
+        raise Refusal(WIDE_FEW, f"{elements:,} values", f"{least:,}", WIDE_FEW.remedy)
+
+
 def _stored_lines(exact: Array, coarse: CoarseCodes, trust: Trust, most: float) -> Lines | None:
     """Nothing saturates at the ends of a coarser scale: lines keep away from them by what they would go beyond."""
-    ends = [(end >> coarse.dropped) + coarse.zero for end in (LOWEST, HIGHEST)]
-    stored = np.clip(exact / coarse.step + coarse.zero, *ends)
+    low, high = ((end >> coarse.dropped) + coarse.zero for end in (LOWEST, HIGHEST))
+    stored = np.clip(exact / coarse.step + coarse.zero, low, high)
     for margin in range(_MOST_MARGIN + 1):
-        lines = lines_of(np.clip(stored, ends[0] + margin, ends[1] - margin), trust, most)
-        if ends[0] <= lines.results.min() and lines.results.max() <= ends[1]:
+        lines = lines_of(np.clip(stored, low + margin, high - margin), trust, most)
+        if low <= lines.results.min() and lines.results.max() <= high:
             return lines
     return None
 
