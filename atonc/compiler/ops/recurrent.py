@@ -145,7 +145,7 @@ def _step(gates: list[Ints], cell: Ints, call: OpCall) -> tuple[Ints, Ints]:
     return np.clip(shown + call.out.zero_point, -128, 127), cell
 
 
-READ_AGAIN = ("recurrent",)  # kinds whose result is their state: it stays in floats
+READ_AGAIN = ("recurrent",)  # kinds whose result is their state: before the first step and after, it is in floats
 CELLS = {"gru": (3, 1), "gru_after": (3, 1), "lstm": (4, 2)}  # gates and states
 
 
