@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.outcomes import Outcomes
+
 os.environ.pop("COLUMNS", None)  # pytest's readline sets it for its workers; texts are looked at as in a pipe
 gc.set_threshold(1_000_000, 20, 20)  # compilations make many small things that live on: looking for cycles took a tenth
 settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=True)
@@ -22,11 +24,21 @@ settings.load_profile("explore" if os.environ.get("ATONC_EXPLORE") else "repeata
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite-figures", action="store_true", help="write tests/golden/figures.toml anew")
     parser.addoption("--rewrite-said", action="store_true", help="write tests/golden/said anew")
+    parser.addoption("--rewrite-outcomes", action="store_true", help="write tests/golden/outcomes anew")
     parser.addoption("--rewrite-numerics", action="store_true", help="write tests/golden/numerics_2x.toml anew")
 
 
 def pytest_collection_finish() -> None:
     gc.freeze()  # modules and tests stay to the end
+
+
+@pytest.fixture()
+def outcomes(request: pytest.FixtureRequest) -> Iterator[Outcomes]:
+    """What a test adds is compared with its record when it has passed."""
+    made = Outcomes(request.path.stem, request.node.name, request.config.getoption("--rewrite-outcomes"))
+    yield made
+    if made.lines:
+        made.check()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,8 @@ def _tool() -> ModuleType:
 
 
 sys.path.append(str(ROOT / "tools"))  # one tool imports the other
-from mistakes import random_mistakes  # noqa: E402
+from mistakes import Mistake, nearest_functions, random_mistakes  # noqa: E402
+from planted_together import Trials, plant, switched  # noqa: E402
 
 mutants = _tool()
 LISTED = mutants.listed()
@@ -190,3 +192,107 @@ def test_what_only_the_mistake_makes_the_type_checker_say_needs_no_test(
 ) -> None:
     told = mutants.look(replace(SAMPLE[0], at=1), Pretended([known, planted], [], []))
     assert (told.found, told.where, told.by) == ((True, "types", "a.py: error: None") if found else (False, "", ""))
+
+
+def test_the_type_checker_is_asked_about_one_mistake_of_every_file_at_once() -> None:
+    named = [
+        replace(SAMPLE[0], name=name, file=file) for name, file in (("a1", "a.py"), ("b1", "b.py"), ("a2", "a.py"))
+    ]
+    asked = list[list[str]]()
+
+    class Asked(Pretended):
+        @contextmanager
+        def with_mistake(self, mutant: Any) -> Iterator[None]:
+            if not self.planted:
+                asked.append([])
+            asked[-1].append(mutant.name)
+            with super().with_mistake(mutant):
+                yield
+
+    copy = Asked([["c.py: error: always"], ["a.py: error: new", "a.py: error: newer", "c.py: error: always"]], [], [])
+    found = [(one.name, one.found, one.where, one.by) for one in mutants.typed_together(named, copy)]
+    assert found == [(name, True, "types", "a.py: error: new") for name in ("a1", "a2")] and asked == [
+        ["a1", "b1"],
+        ["a2"],
+    ]
+
+
+BEHIND = """def clipped(values, low):
+    if low < 0:
+        raise ValueError(low)
+    values[1:] = [low]
+    return [max(one, low + 3) for one in values]
+"""
+
+
+def places(*changes: tuple[str, str], text: str = BEHIND) -> list[tuple[int, Mistake]]:
+    return [(k, Mistake("a.py", "clipped", 1, text.index(old), old, new)) for k, (old, new) in enumerate(changes)]
+
+
+def test_mistakes_stand_behind_switches() -> None:
+    wanted = places(
+        ("raise ValueError(low)", "pass"), ("low + 3", "(low - 3)"), ("3", "4"), ("values[1:]", "values[2:]")
+    )
+    text, left = switched(BEHIND.encode(), wanted)
+    assert left == {1, 3}, "one holds another, one is a target"
+    results, seen = [], list[int]()
+    for active in (-1, 0, 2):
+        space: dict[str, Any] = {"planted_mistake": lambda number, on=active: seen.append(number) or number == on}
+        exec(compile(text, "a.py", "exec"), space)
+        results.append(space["clipped"]([1, 2], 1))
+        try:
+            results.append(space["clipped"]([1, 2], -1))
+        except ValueError:
+            results.append("refused")
+    assert results == [[4, 4], "refused", [4, 4], [2, 2], [5, 5], "refused"] and set(seen) == {0, 2}
+
+
+TESTS = """from atonc.machine.clip.sides import doubled, endless
+
+def helped():
+    return doubled(2)
+
+def test_far(): assert 1
+
+def test_near(): assert helped() == 4
+
+def test_loose(): doubled(3)
+
+def test_wrong(): assert doubled(1) == 3
+
+def test_to_the_end(): assert endless(3) == 0
+"""
+SIDES = """def doubled(n):
+    return n * 2
+
+def endless(n):
+    while n > 0:
+        n = n - 1
+    return n
+
+def unused(n):
+    return n - 5
+"""
+
+
+def test_each_mistake_is_tried_by_the_tests_that_come_by(tmp_path: Path) -> None:
+    """One is found by its value, one never ends, and one is not come by."""
+    for name, text in (
+        ("atonc/__init__.py", ""),
+        ("atonc/machine/clip/sides.py", SIDES),
+        ("tests/test_sides.py", TESTS),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    changes = (("n * 2", "(n * 3)"), ("n - 1", "(n + 1)"), ("n - 5", "(n + 5)"))
+    planted = [one._replace(file="atonc/machine/clip/sides.py") for _, one in places(*changes, text=SIDES)]
+    near = nearest_functions(tmp_path, planted[0]._replace(inside="doubled"), ["tests/test_sides.py"])
+    assert {*near[:3]} == {f"tests/test_sides.py::test_{name}" for name in ("near", "loose", "wrong")}
+    assert plant(tmp_path, planted) == set()
+    tests = Trials(tmp_path, {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})
+    said = list(tests.tried(["tests/test_sides.py"], {0, 1, 2}))
+    tests.close()
+    found = {one["found"]: (one["test"].partition("::")[2], one["ended"]) for one in said if "found" in one}
+    assert found == {0: ("test_near", True), 1: ("test_to_the_end", False)}
+    reached = {one["test"].partition("::")[2]: one["reached"] for one in said if "reached" in one}
+    assert reached == {"test_far": [], "test_near": [0], "test_loose": [], "test_to_the_end": [1]}

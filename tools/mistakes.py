@@ -274,3 +274,44 @@ def nearest_tests(root: Path, mistake: Mistake, most: int) -> Sequence[str]:
         if near > 1:
             ranked.append((-near, test.size, name))
     return [name for _, _, name in sorted(ranked)[:most]]
+
+
+@cache
+def _tests(path: Path) -> Mapping[str, frozenset[str]]:
+    """Tests of a file, each with the words that it and its helpers of this file use."""
+    words, helped = dict[str, set[str]](), dict[str, set[str]]()
+    for node in _parsed(path)[1].body:
+        named = {getattr(node, "name", "")} | {one.id for one in ast.walk(node) if _is_stored(one)} - {""}
+        used = {getattr(one, "id", getattr(one, "attr", "")) for one in ast.walk(node)}
+        for name in named:
+            words[name] = words.get(name, set()) | used
+    for name in words:
+        seen, waiting = set[str](), [name]
+        while waiting:
+            one = waiting.pop()
+            if one not in seen:
+                seen.add(one)
+                waiting += words.get(one, ())
+        helped[name] = seen
+    return {name: frozenset(found) for name, found in helped.items() if name.startswith("test_")}
+
+
+def _is_stored(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+
+
+def nearest_functions(root: Path, mistake: Mistake, files: Sequence[str]) -> Sequence[str]:
+    """Tests of these files by what they name of the mistake's file: its function, those that use it there, others."""
+    tree = _parsed(root / mistake.file)[1]
+    inside = set(mistake.inside.split("."))
+    own = _callers(tree, mistake.inside)
+    names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    ranked = []
+    for place, file in enumerate(files):
+        scored = [
+            (5 * len(inside & words) + 3 * len(own & words) + min(3, len(names & words)), len(words), name)
+            for name, words in _tests(root / file).items()
+        ]
+        for turn, (near, size, name) in enumerate(sorted(scored, key=lambda one: (-one[0], one[1]))):
+            ranked.append((turn // 2 * 4 - near - max(0, 5 - place), size, f"{file}::{name}"))
+    return [name for *_, name in sorted(ranked)]

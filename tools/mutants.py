@@ -2,6 +2,7 @@
 
     nice python tools/mutants.py [NAME]... [--area AREA] [--near | --whole] [--sample] [--state FILE] [--write]
     nice python tools/mutants.py --random SEED --count N [--area PATH] [--near | --whole] [--state FILE]
+    nice python tools/mutants.py --random SEED --count N --together MINUTES [--state FILE]
 
 The mistakes stand in `tools/mutants.toml`: a file, the function that has the text, the text, what stands there instead,
 and the tests nearest to it. Each is planted in a copy of the checkout, never in the checkout itself. The nearest
@@ -12,6 +13,10 @@ stopped. With `--random` mistakes are made by rule at random places (`tools/mist
 first, which takes seconds, then the tests that are nearest by what they import and name, then those that compare all
 texts and files with their records. Tests have a limit of processor time: what takes them beyond it is found where they
 keep to it without the mistake.
+
+With `--together` all of them stand in one copy. The type checker sees one of each file at a time, and the tests find
+each behind a switch (`tools/planted_together.py`): a test runs once to tell the mistakes that it comes by, and again
+for each of those. What no test finds within the minutes is open, not unnoticed.
 """
 
 from __future__ import annotations
@@ -26,10 +31,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from functools import partial
@@ -161,11 +167,13 @@ class Copy:
         finally:
             self._write(path, before)
 
-    def untyped(self, mutant: Mutant) -> list[str]:
-        """What the type checker finds in it and not without it, whatever the line."""
+    def untyped(self, *mutants: Mutant) -> list[str]:
+        """What the type checker finds with them and not without them, whatever the line."""
         if self._known is None:
             self._known = self._errors()
-        with self.with_mistake(mutant):
+        with ExitStack() as planted:
+            for mutant in mutants:
+                planted.enter_context(self.with_mistake(mutant))
             return sorted((self._errors() - self._known).elements())
 
     def _errors(self) -> Counter[str]:
@@ -249,6 +257,65 @@ def look(mutant: Mutant, copy: Copy, whole: bool = False, wide: bool = True) -> 
     return Outcome(mutant.name, False, "its tests take too long" if late else "")
 
 
+def typed_together(mutants: Sequence[Mutant], copy: Copy) -> Iterator[Outcome]:
+    """Asks the type checker about one mistake of every file at once: what is said of a file is of its mistake."""
+    rounds: dict[int, list[Mutant]] = {}
+    turns = Counter[str]()
+    for one in mutants:
+        rounds.setdefault(turns[one.file], []).append(one)
+        turns[one.file] += 1
+    for planted in rounds.values():
+        by_file = {one.file: one for one in planted}
+        for error in copy.untyped(*planted):
+            one = by_file.pop(error.partition(":")[0], None)
+            if one is not None:
+                yield Outcome(one.name, True, error, "types")
+
+
+TESTS_AT_A_TIME, TESTS_OF_A_MISTAKE = 4, 24
+_ROOMS = "board compiler lower search views deploy layouts accuracy emit kernels probes"
+SLOW = tuple(f"tests/{room}/" for room in _ROOMS.split())  # they come last
+
+
+def _slow_last(file: str) -> tuple[bool, str]:
+    return file.startswith(SLOW), file
+
+
+def look_together(mutants: Sequence[Mutant], copy: Copy, seconds: float) -> Iterator[Outcome]:
+    """Plants all mistakes behind switches. The nearest tests of each come first, then the next; a test runs once
+    without any mistake and once for each that it comes by."""
+    import planted_together as together
+    from mistakes import nearest_functions
+
+    left = together.plant(copy.root, mutants)
+    open_ones = {k: one for k, one in enumerate(mutants) if k not in left}
+    near = {k: nearest_functions(ROOT, one, (*one.tests, *one.around)) for k, one in open_ones.items()}
+    tests = together.Trials(copy.root, _environment(copy.root))
+    until, done, reached = time.monotonic() + seconds, set[str](), Counter[int]()
+    for first in range(0, TESTS_OF_A_MISTAKE, TESTS_AT_A_TIME):
+        wanted = {test: 0 for k in open_ones for test in near[k][first : first + TESTS_AT_A_TIME] if test not in done}
+        for file in sorted({test.partition("::")[0] for test in wanted}, key=_slow_last):
+            of_file = [
+                test for test in wanted
+                if test.startswith(f"{file}::")
+                and any(test in near[k][first : first + TESTS_AT_A_TIME] for k in open_ones)
+            ]  # fmt: skip
+            if not of_file or time.monotonic() > until:
+                continue
+            done.update(of_file)
+            for said in tests.tried(of_file, open_ones):
+                reached.update(said.get("reached", ()))
+                if "found" in said:
+                    one = open_ones.pop(said["found"])
+                    by = said["test"] if said["ended"] else f"{said['test']} {NEVER_ENDS}"
+                    yield Outcome(one.name, True, by, "near" if first == 0 else "around")
+    tests.close()
+    for k, one in open_ones.items():
+        yield Outcome(one.name, False, f"{reached[k]} tests come by")
+    for k in left:
+        yield Outcome(mutants[k].name, False, "is no expression")
+
+
 def confirmed(outcomes: Iterable[Outcome], copy: Copy) -> Iterator[Outcome]:
     """What was found by a test that fails without the mistake too was not found."""
     known = list(outcomes)
@@ -329,6 +396,8 @@ def main(words: Sequence[str] | None = None) -> int:
     every = made(options.random, options.count, options.area or "") if by_rule else listed()
     wanted = [one for one in every if _asked(one, options)]
     gone, outcomes = stale(every), _known(options.state)
+    if by_rule and options.together:
+        return _together(wanted, outcomes, options)
     with copied() as copy:
         for number, one in enumerate(wanted, 1):
             if one.name in gone or (one.name in outcomes and outcomes[one.name].found):
@@ -346,12 +415,24 @@ def main(words: Sequence[str] | None = None) -> int:
     return int(bool(bad))
 
 
+def _together(wanted: Sequence[Mutant], outcomes: dict[str, Outcome], options: argparse.Namespace) -> int:
+    with copied() as copy:
+        for ask in (typed_together, partial(look_together, seconds=60 * options.together)):
+            for one in ask([one for one in wanted if one.name not in outcomes], copy):
+                outcomes[one.name] = one
+                print(f"{'found' if one.found else 'OPEN':5} {one.name}: {one.by}", flush=True)
+                _remember(options.state, {name: one for name, one in outcomes.items() if one.found})
+    print(*summary(wanted, outcomes, {}), sep="\n")
+    return int(not all(outcomes[one.name].found for one in wanted))
+
+
 def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="only mutants whose name has this in it")
     parser.add_argument("--random", type=int, metavar="SEED", help="mistakes made by rule instead of those of the list")
     parser.add_argument("--count", type=int, default=100, help="how many of them")
     parser.add_argument("--area", help=f"{', '.join(AREAS)}; with --random a folder such as atonc/compiler/lower")
+    parser.add_argument("--together", type=float, metavar="MINUTES", help="with --random: all at once, for so long")
     parser.add_argument("--near", action="store_true", help="only the nearest tests")
     parser.add_argument("--whole", action="store_true", help="all tests, where those around a mutant pass")
     parser.add_argument("--sample", action="store_true", help="only the few that the tests try")

@@ -92,7 +92,7 @@ def weights_in_ram(compiled: Compiled) -> Program:
     """The same steps; what fits is copied once or by idle engines."""
     decided, found = candidate_of(compiled, IN_RAM), [resident.propose, prefetch.propose]
     for generator in found:
-        (proposal,) = generator(decided)
+        *_, proposal = generator(decided)  # before it, where they stay in flash
         decided = build(decided.setting, proposal.decisions, decided)
     return decided.made.program
 

@@ -14,6 +14,7 @@ from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.emu.cpu import call_cost, describe_call, run_call
 from atonc.machine.emu.cpu.families import KERNELS
 from tests.emu.cpu_calls import BASE, Bench, general, sym
+from tests.outcomes import Outcomes, figure
 
 JUNK: list[Any] = [
     None, -1, 0, 1, 3, 255, 65536, 1 << 20, (1 << 31) - 1, 1 << 32, 1 << 62, -(1 << 31), 0.0, -2.5, 1e30, float("nan"),
@@ -102,18 +103,19 @@ CALLS = [(f"ll_sw_forward_{n}", a) for n, a in layers(BENCH)] + [(f"LL_ATON_LIB_
 
 
 @pytest.mark.parametrize(("name", "args"), CALLS, ids=[name for name, _ in CALLS])
-def test_damaged_arguments(name: str, args: list[Any]) -> None:
+def test_damaged_arguments(name: str, args: list[Any], outcomes: Outcomes) -> None:
     assert name in KERNELS
     run_call(name, args, fresh(BENCH))  # undamaged it works
     rng, every = random.Random(name), places(args)
     for _ in range(150):
         broken = damaged(args, rng.choice(every), rng.choice(JUNK))
-        describe_call(name, broken)
-        call_cost(name, broken)
+        said = "computed"
         try:
             run_call(name, broken, fresh(BENCH))
         except AtoncError as error:
-            assert str(error)
+            said = error.what
+        assert said
+        outcomes.add(said, figure(call_cost(name, broken).cpu_cycles), describe_call(name, broken))
 
 
 @pytest.mark.parametrize("name", sorted(KERNELS))

@@ -12,6 +12,7 @@ from atonc.machine.base.errors import InputError
 from atonc.machine.emu.files.initialisers import load_initialisers
 from atonc.machine.emu.files.network_c import read_network
 from tests.emu.files_samples import driver_text, ecblobs_text, network_text, write_network
+from tests.outcomes import Outcomes
 from tests.patience import no_hang
 
 MUTATIONS = 120
@@ -41,33 +42,37 @@ def mutations(text: str, seed: int) -> Iterator[str]:
             yield text[:low] + text[high] + text[low + 1 : high] + text[low] + text[high + 1 :]
 
 
-def survives(folder: Path) -> bool:
+def survives(folder: Path, outcomes: Outcomes | None = None) -> bool:
     """True when the damage went unnoticed; an error must be an InputError."""
     try:
         with no_hang():
             load_initialisers(read_network(folder))
     except InputError as error:
         assert str(error)
+        if outcomes is not None:
+            outcomes.add(error.what, str(error.where).replace(str(folder), ""))
         return False
+    if outcomes is not None:
+        outcomes.add("read")
     return True
 
 
 @pytest.mark.parametrize("text", [network_text(), driver_text()], ids=["epoch-controller", "driver"])
-def test_damaged_c_files(tmp_path: Path, text: str) -> None:
+def test_damaged_c_files(tmp_path: Path, text: str, outcomes: Outcomes) -> None:
     c_file = write_network(tmp_path)
     noticed = 0
     for mutated in mutations(text, seed=len(text)):
         c_file.write_bytes(mutated.encode("latin-1", "replace"))
-        noticed += not survives(tmp_path)
+        noticed += not survives(tmp_path, outcomes)
     assert noticed > MUTATIONS // 3  # damage to a comment or an unused name may pass
 
 
-def test_damaged_headers(tmp_path: Path) -> None:
+def test_damaged_headers(tmp_path: Path, outcomes: Outcomes) -> None:
     write_network(tmp_path)
     header = tmp_path / "network_ecblobs.h"
     for mutated in mutations(ecblobs_text(), seed=5):
         header.write_bytes(mutated.encode("latin-1", "replace"))
-        survives(tmp_path)
+        survives(tmp_path, outcomes)
 
 
 def test_every_truncation_of_the_c_file(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from atonc.machine.hw.units.pool import PoolConfig
 from atonc.machine.hw.units.stream_engine import StrengConfig
 from atonc.machine.hw.units.switch import Link
 from tests.hw import cycles_epochs as e
+from tests.outcomes import Outcomes, figure
 
 KINDS: tuple[type[UnitConfig], ...] = (StrengConfig, StrengConfig, ConvaccConfig, ArithConfig, PoolConfig)
 
@@ -37,6 +39,19 @@ def random_config(rng: random.Random, kind: type[UnitConfig]) -> UnitConfig:
 
 @pytest.mark.parametrize("seed", range(300))
 def test_any_registers_give_a_figure(seed: int) -> None:
+    for result in _figures(seed):
+        assert result.cycles >= 0
+        assert all(math.isfinite(part) for part in result.detail.values())
+
+
+def test_the_figures_are_those_of_the_record(outcomes: Outcomes) -> None:
+    for seed in range(300):
+        for result in _figures(seed):
+            parts = [f"{name} {figure(part)}" for name, part in sorted(result.detail.items())]
+            outcomes.add(type(result).__name__, figure(result.cycles), *parts)
+
+
+def _figures(seed: int) -> tuple[Any, ...]:
     rng = random.Random(seed)
     units: dict[str, UnitConfig] = {}
     for k in range(rng.randint(1, 8)):
@@ -47,9 +62,7 @@ def test_any_registers_give_a_figure(seed: int) -> None:
     gates = [(True, rng.randint(0, 3), rng.random() < 0.5, rng.randint(0, 3)) for _ in links]
     wired = [Link(source, *place, *gate) for (place, source), gate in zip(links.items(), gates, strict=True)]
     made = e.epoch(units, *wired, words=rng.getrandbits(10))
-    for result in (
+    return (
         st_estimate.epoch_cycles(made, e.POOLS, count_runs=True),
         hardware.epoch_cycles(made, None, rng.choice([hardware.CONTROLLER, hardware.CPU])),
-    ):
-        assert result.cycles >= 0
-        assert all(math.isfinite(part) for part in result.detail.values())
+    )

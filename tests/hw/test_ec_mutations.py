@@ -16,6 +16,7 @@ from atonc.machine.hw.ec.header import read_header
 from atonc.machine.hw.ec.instructions import encode
 from atonc.machine.hw.ec.text import assemble, container_of, disassemble, instructions_of
 from tests.hw.ec_programs import sample_program
+from tests.outcomes import Outcomes
 
 MUTATIONS_PER_SOURCE = 150
 PROGRAM = Blob(tuple(int(word) for word in encode(sample_program())))
@@ -49,13 +50,17 @@ def use_text(data: bytes) -> None:
     assert assemble(disassemble(container)) == container
 
 
-def survives(use: Callable[[bytes], None], data: bytes) -> bool:
+def survives(use: Callable[[bytes], None], data: bytes, outcomes: Outcomes | None = None) -> bool:
     """True if it was read; refusing is fine, any other exception fails the test."""
     try:
         use(data)
     except InputError as error:
         assert error.what and len(str(error)) < 2000
+        if outcomes is not None:
+            outcomes.add(error.what, error.where)
         return False
+    if outcomes is not None:
+        outcomes.add("read")
     return True
 
 
@@ -81,11 +86,11 @@ def mutated(data: bytes, source: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("name", sorted(sources()))
-def test_mutated_blobs(name: str) -> None:
+def test_mutated_blobs(name: str, outcomes: Outcomes) -> None:
     data = sources()[name]
     assert survives(use_blob, data)
     source = random.Random(name)
-    outcomes = [survives(use_blob, mutated(data, source)) for _ in range(MUTATIONS_PER_SOURCE)]
+    outcomes = [survives(use_blob, mutated(data, source), outcomes) for _ in range(MUTATIONS_PER_SOURCE)]
     assert outcomes.count(False) > MUTATIONS_PER_SOURCE // 4
 
 
@@ -97,21 +102,21 @@ def test_truncated_blobs_are_refused(name: str) -> None:
         assert not survives(use_blob, data[:length])
 
 
-def test_mutated_headers() -> None:
+def test_mutated_headers(outcomes: Outcomes) -> None:
     numbers = np.frombuffer(sources()["container 0x20"], dtype="<u8").tolist()
     text = "static const uint64_t _ec_blob_1_reloc[] = {" + ",".join(f"{n:#x}UL" for n in numbers) + "};\n"
     text += "static uint64_t _ec_blob_1[9];\n#define _ec_blob_1__user_io_input_0_RELOC_IDX 0\n"
     assert survives(use_header, text.encode())
     source = random.Random(2)
-    outcomes = [survives(use_header, mutated(text.encode(), source)) for _ in range(MUTATIONS_PER_SOURCE)]
+    outcomes = [survives(use_header, mutated(text.encode(), source), outcomes) for _ in range(MUTATIONS_PER_SOURCE)]
     assert False in outcomes
 
 
-def test_mutated_texts() -> None:
+def test_mutated_texts(outcomes: Outcomes) -> None:
     text = disassemble(container_of(sample_program())).encode()
     assert survives(use_text, text)
     source = random.Random(3)
-    outcomes = [survives(use_text, mutated(text, source)) for _ in range(MUTATIONS_PER_SOURCE)]
+    outcomes = [survives(use_text, mutated(text, source), outcomes) for _ in range(MUTATIONS_PER_SOURCE)]
     assert False in outcomes
 
 

@@ -312,6 +312,16 @@ def test_rules_of_wide_results_are_as_exact_as_they_say() -> None:
     assert all(PUBLISHED.allows_all(PUBLISHED.grade_unit(unit)) for unit in rule.units(0, 12, 4, 100))
 
 
+@pytest.mark.parametrize("name", ["add", "hard-swish", "leaky ReLU"])
+def test_one_unit_scales_and_adds_where_that_may_be_relied_on(name: str) -> None:
+    """Both ways are verified on the emulator."""
+    graph = ELEMENTWISE[name]()
+    one, scaled_first = (compile_graph(graph, Options(distrust=without)) for without in ((), ("S6",)))
+    assert one.cost.latency_ms < scaled_first.cost.latency_ms
+    errors = [compiled.mapped.context.semantics["op"].error for compiled in (one, scaled_first)]
+    assert not one.mapped.reasons and not scaled_first.mapped.reasons and errors[0] < errors[1]
+
+
 REFUSED = {
     "a slope beyond 1": (lambda: prelu(np.linspace(0.5, 2, 16)), "WIDE-LEAKY"),
     "a zero point": (lambda: conv_graph(zero=3), "WIDE-CODES"),

@@ -39,6 +39,7 @@ class Outcome:
     refused: bool
     seconds: float = 0.0  # of the processor, where somebody measures (`benchmarks/mutations.py`)
     problem: str = ""  # empty: as it should be
+    said: str = ""  # where it was refused
 
     def __str__(self) -> str:
         return f"{self.kind} --seed {self.seed} --first {self.number}: {self.problem}"
@@ -46,7 +47,7 @@ class Outcome:
 
 def attempt(kind: str, seed: int, number: int, work: Path) -> Outcome:
     """Nothing but the kind, the seed and the number decides what is tried."""
-    refused, problem = False, ""
+    refused, problem, said = False, "", ""
     try:
         with no_hang(SECONDS):
             KINDS[kind](random.Random(f"{kind} {seed} {number}"), number, work)
@@ -55,11 +56,11 @@ def attempt(kind: str, seed: int, number: int, work: Path) -> Outcome:
     except ToolError as error:  # nothing lacks here: a program against our own rules, or the like
         problem = f"a mistake of ours: {error}"
     except AtoncError as error:
-        refused, problem = True, _bad_words(str(error))
+        refused, problem, said = True, _bad_words(str(error)), error.what
     except Exception as error:
         frames = [f"{f.filename.rpartition('/')[2]}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)]
         problem = f"{type(error).__name__}: {str(error)[:160]} at {' < '.join(frames[:-6:-1])}"
-    return Outcome(kind, seed, number, refused, problem=problem)
+    return Outcome(kind, seed, number, refused, problem=problem, said=said)
 
 
 def _bad_words(said: str) -> str:

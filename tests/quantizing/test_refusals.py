@@ -12,6 +12,7 @@ pytest.importorskip("onnxruntime")
 from onnx import TensorProto, helper, numpy_helper
 
 from atonc.doors.cli.cli import main
+from atonc.insight.quantizing import optimiser
 from atonc.insight.quantizing.loading import inline_branches, load, tidy
 from atonc.insight.quantizing.observe import session
 from atonc.insight.quantizing.run import quantize
@@ -259,3 +260,18 @@ def test_branches_in_branches_are_chosen_before_onnxruntime_sees_them() -> None:
     model.graph.node[1].input[1] = "given"  # which row decides is not known
     model.graph.input.append(helper.make_tensor_value_info("given", TensorProto.INT64, []))
     assert "If" in [node.op_type for node in inline_branches(model).graph.node]
+
+
+def test_a_crash_of_onnxruntime_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    died = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+    monkeypatch.setattr(optimiser, "_SERVER", died)
+    with pytest.raises(ModelError, match="onnxruntime was ended by SIGSEGV while it folded the constants") as found:
+        tidy(one_in_another(), "crash.onnx")
+    assert "crash.onnx" in str(found.value) and "fix:" in str(found.value)
+
+
+def test_a_model_that_never_ends_in_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optimiser, "_SERVER", "import time; time.sleep(60)")
+    monkeypatch.setattr(optimiser, "LIMIT_SECONDS", 0.5)
+    with pytest.raises(ModelError, match=r"did not end within 0\.5 s"):
+        tidy(one_in_another(), "slow.onnx")

@@ -10,10 +10,10 @@ import pytest
 
 from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.plan.streams import contiguous
-from atonc.compiler.plan.types import Buffer, BufferKind, EpochPlan
+from atonc.compiler.plan.types import Buffer, BufferKind, EpochPlan, Ride
 from atonc.compiler.request.options import Options
 from atonc.compiler.schedule import check_copies
-from atonc.compiler.schedule.prefetch import Ride, with_copies
+from atonc.compiler.schedule.prefetch import with_copies
 from atonc.compiler.verify.emulation import Emulation
 from atonc.machine.base.errors import InputError
 from tests.compiler.random_graphs import random_graph, random_inputs

@@ -10,8 +10,9 @@ from atonc.compiler.ir import Graph
 from atonc.compiler.place.lifetimes import accesses
 from atonc.compiler.place.types import Placed
 from atonc.compiler.plan.streams import with_idle_steps
-from atonc.compiler.plan.types import BufferKind, CpuPlan, EpochPlan, StepPlan
+from atonc.compiler.plan.types import BufferKind, CpuPlan, DmaPlan, EpochPlan, StepPlan
 from atonc.machine.base.frozen import brief, dataclass
+from atonc.machine.hw.dma import BEAT_BYTES, DmaCopy, DmaWork
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.fields import UnitConfig, changed
 from atonc.machine.hw.four_bits import FourBits
@@ -24,6 +25,7 @@ class ProgramStep:
     number: int
     plan: StepPlan
     epoch: Epoch | None = None
+    dma: DmaWork | None = None  # of the processor, before it
 
 
 @dataclass(frozen=True)
@@ -169,9 +171,24 @@ def bind(
     steps = []
     for number, plan in enumerate(plans, 1):
         epoch = None if isinstance(plan, CpuPlan) else bind_epoch(plan, number, placed, cached_pools)
-        steps.append(ProgramStep(number, plan, epoch))
+        steps.append(ProgramStep(number, plan, epoch, _dma_work(plan.dma, placed)))
     users = user_buffers(plans, placed, inputs, outputs)
     return Program(tuple(steps), placed, inputs, outputs, cached_pools, users, relative_pools(pools, placed))
+
+
+def _dma_work(plan: DmaPlan | None, placed: Mapping[str, Placed]) -> DmaWork | None:
+    """In whole beats: buffers are followed by more memory."""
+    if plan is None:
+        return None
+    starts = (
+        DmaCopy(
+            placed[ride.constant].address + ride.offset,
+            placed[ride.copy].address + ride.offset,
+            -(-ride.size_bytes // BEAT_BYTES) * BEAT_BYTES,
+        )
+        for ride in plan.starts
+    )
+    return DmaWork(plan.waits, tuple(starts))
 
 
 def kept_states(graph: Graph, placed: Mapping[str, Placed]) -> tuple[StateMemory, ...]:

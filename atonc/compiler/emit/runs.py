@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import accumulate, groupby
 
 from atonc.compiler.emit.c.calls import tables_of
 from atonc.compiler.emit.c.cpu_calls import cpu_calls
@@ -37,9 +37,12 @@ MOST_WORDS = 116_383  # of a program, in an application that ST ships; several i
 
 
 def npu_runs(program: Program) -> list[list[ProgramStep]]:
-    """The steps between CPU steps, in programs no longer than those that are known to work."""
+    """The steps between CPU steps, in programs no longer than those that are known to work. Where the processor starts
+    or awaits the DMA, another one begins."""
+    begun = accumulate(step.dma is not None for step in program.steps)
+    lists = {step.number: so_far for step, so_far in zip(program.steps, begun, strict=True)}
     found: list[list[ProgramStep]] = []
-    for on_npu, steps in groupby(program.steps, lambda step: step.epoch is not None):
+    for (on_npu, _), steps in groupby(program.steps, lambda step: (step.epoch is not None, lists[step.number])):
         found += _cut(list(steps)) if on_npu else []
     for run in found:
         _require_tables(run)
@@ -74,6 +77,7 @@ def keep_tables(program: Program) -> Program:
         if step.epoch is None:
             held, room = {}, whole
         else:
+            held, room = ({}, whole) if step.dma is not None else (held, room)
             epoch = tables.keep_tables(step.epoch, held)
             if ec_program.written_words(epoch) > room and room < whole:
                 held, room = {}, whole

@@ -59,7 +59,7 @@ OPERATORS = {
 
 
 class ModelField:
-    OPERATOR_CODES, SUBGRAPHS, BUFFERS = 1, 2, 4
+    OPERATOR_CODES, SUBGRAPHS, BUFFERS, METADATA = 1, 2, 4, 6
 
 
 class CodeField:
@@ -80,6 +80,10 @@ class QuantField:
 
 class OperatorField:
     CODE, INPUTS, OUTPUTS, OPTIONS, CUSTOM_OPTIONS = 0, 1, 2, 4, 5
+
+
+class MetadataField:
+    NAME, BUFFER = 0, 1
 
 
 class BufferField:
@@ -155,17 +159,17 @@ class FlatTable:
         return FlatTable(self.data, self._follow(position)) if position else None
 
     def tables(self, number: int) -> list[FlatTable]:
-        start, length = self._vector(number, 4)
+        start, length = self.vector(number, 4)
         return [FlatTable(self.data, self._follow(start + 4 * i)) for i in range(length)]
 
     def array(self, number: int, dtype: str) -> Array:
         """A vector of numbers as a read-only view of the file."""
         kind = np.dtype(dtype)
-        start, length = self._vector(number, kind.itemsize)
+        start, length = self.vector(number, kind.itemsize)
         return np.frombuffer(self.data, kind, length, start)
 
     def text(self, number: int) -> str:
-        start, length = self._vector(number, 1)
+        start, length = self.vector(number, 1)
         return self.data[start : start + length].decode("utf-8", "replace")
 
     def _follow(self, position: int) -> int:
@@ -173,7 +177,7 @@ class FlatTable:
         _number(self.data, "<i", target)
         return target
 
-    def _vector(self, number: int, item_bytes: int) -> tuple[int, int]:
+    def vector(self, number: int, item_bytes: int) -> tuple[int, int]:
         """Start and length of a vector that lies inside the file."""
         position = self.position_of(number)
         if not position:

@@ -104,7 +104,8 @@ def _misaligned(homes: Mapping[str, Placed], plans: Sequence[StepPlan], edges: C
 
 def _uses(placed: Mapping[str, Placed], plans: Sequence[StepPlan], board: BoardMemory) -> Iterator[Finding]:
     for step, plan in enumerate(plans):
-        for name in sorted(plan.reads() | plan.writes()):
+        moved = {name for ride in (plan.dma.starts if plan.dma else ()) for name in (ride.constant, ride.copy)}
+        for name in sorted(plan.reads() | plan.writes() | moved):
             if name and name not in placed:
                 yield Finding("every buffer has an address", f"step {step} {plan.title}", name)
             elif name and not placed[name].user_allocated and not placed[name].first <= step <= placed[name].last:
@@ -140,7 +141,8 @@ def _unwritten(
     filled = {_follow(name, aliases) for name in inputs}
     filled |= {_follow(n, aliases) for n, h in placed.items() if h.buffer.kind in FILLED}
     for step, plan in enumerate(plans):
-        writes = {_follow(name, aliases) for name in plan.writes()}
+        brought = {ride.copy for ride in (plan.dma.starts if plan.dma else ())}
+        writes = {_follow(name, aliases) for name in plan.writes() | brought}
         for name in sorted(plan.reads()):
             owner = _follow(name, aliases)
             if name and owner not in filled and owner not in writes:

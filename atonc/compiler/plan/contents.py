@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 
 from atonc.compiler.plan.aliases import root
-from atonc.compiler.plan.types import FILLED, Buffer, CpuPlan, EpochPlan, StepPlan
+from atonc.compiler.plan.types import FILLED, Buffer, CpuPlan, EpochPlan, Ride, StepPlan
 from atonc.machine.base.errors import ToolError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
@@ -44,9 +44,12 @@ class BufferContents:
         self.sizes = sizes
 
     def fill(self, name: str, size_bytes: int) -> None:
+        self.fill_part(name, 0, size_bytes)
+
+    def fill_part(self, name: str, offset: int, size_bytes: int) -> None:
         flags = self._flags(name)
         if flags is not None:
-            flags[:size_bytes] = True
+            flags[offset : offset + size_bytes] = True
             self._settle(name, flags)
 
     def write(self, name: str, config: StrengConfig) -> None:
@@ -100,7 +103,12 @@ def strays(
     for name, buffer in buffers.items():
         if name in inputs or buffer.kind in FILLED:
             contents.fill(name, buffer.size_bytes)
+    running: Sequence[Ride] = ()
     for step, plan in enumerate(plans, 1):
+        if plan.dma is not None:
+            for ride in running if plan.dma.waits else ():
+                contents.fill_part(ride.copy, ride.offset, ride.size_bytes)
+            running = plan.dma.starts
         if isinstance(plan, CpuPlan):
             yield from _whole(step, plan.title, plan.inputs, contents, buffers)
             for name in plan.outputs:

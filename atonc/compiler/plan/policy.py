@@ -61,6 +61,7 @@ BAND_PARTS = (0.25, 0.5, 1.0, 2.0)  # of what stays whole around them: small ban
 RESIDENT_CUT_CYCLES = 20_000  # that a part of a constant in RAM must save: it takes one more epoch, and another build
 FETCH_BYTES = 1024, 1 << 17  # of a copy ahead: each costs 300 cycles of programming; longer frames were hardly seen
 MOST_FETCHES = 16  # copies of one constant: more are more programs than they save
+LIST_COUNTS = 2, 4, 8, 16, 32, 64  # of copies by the DMA: many come in time, few cost the processor less
 FETCH_ROUNDS = 3  # weights that left the flash make room there for others
 WORTH_PER_BYTE = 0.25  # cycles that a byte copied ahead must save
 

@@ -17,7 +17,7 @@ class BufferKind(StrEnum):
     ACTIVATION = "activation"
     SCRATCH = "scratch"  # written and read inside one step
     CONSTANT = "constant"
-    PREFETCHED = "prefetched"  # the copy of a constant in RAM, made by engines while earlier steps run
+    PREFETCHED = "prefetched"  # the copy of a constant in RAM, made while earlier steps run
     RESIDENT = "resident"  # the copy of a constant in RAM, made when the network is initialised
     INPUT = "input"
     OUTPUT = "output"
@@ -49,6 +49,24 @@ def taller_buffer(buffer: Buffer, more_bytes: int) -> Buffer:
 
 
 @dataclass(frozen=True)
+class Ride:
+    """Bytes of a constant that are copied beside other work."""
+
+    constant: str
+    copy: str
+    offset: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class DmaPlan:
+    """What the processor does in front of a step: it awaits copies by the chip's DMA, then starts others."""
+
+    waits: bool = False
+    starts: tuple[Ride, ...] = ()
+
+
+@dataclass(frozen=True)
 class EpochPlan:
     """One epoch with its unit numbers: processing units with their configuration, engines, links."""
 
@@ -59,6 +77,7 @@ class EpochPlan:
     links: tuple[Link, ...]
     scratch: tuple[Buffer, ...] = ()
     purpose: Purpose = Purpose.COMPUTE
+    dma: DmaPlan | None = None
 
     def reads(self) -> set[str]:
         return {use.buffer for use in self.engines.values() if not use.config.to_memory}
@@ -76,6 +95,7 @@ class CpuPlan:
     op: str
     inputs: tuple[str, ...]  # buffers
     outputs: tuple[str, ...]
+    dma: DmaPlan | None = None
 
     def reads(self) -> set[str]:
         return set(self.inputs)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from atonc.compiler.emit.program import Program, ProgramStep
 from atonc.compiler.ir import Graph, Op
 from atonc.compiler.plan.types import CpuPlan
-from atonc.machine.cost.network import NetworkCost, StepCost, cpu_cost, epoch_cost, nothing
+from atonc.machine.cost.network import NetworkCost, StepCost, cpu_cost, epoch_cost, nothing, with_dma
 from atonc.machine.hw.machine import Machine, PoolTiming
 from atonc.machine.hw.mpool import MemoryPool
 from atonc.machine.hw.target import Target
@@ -24,13 +24,16 @@ def program_cost(
     timings, clocks = tuple(pool.timing for pool in pools), target.machine.clocks
     on_cpu = _on_cpu(program, graph)
     cpu_costs = _cpu_costs(on_cpu, graph, target.machine)
-    steps = tuple(_step_cost(step, cpu_costs, timings, target, count_runs) for step in program.steps)
+    alone = [_step_cost(step, cpu_costs, timings, target, count_runs) for step in program.steps]
+    steps = with_dma(alone, [step.dma for step in program.steps], target.machine)
     guessed = {op.kind for name, op in on_cpu.items() if not cpu_costs[name].known}
     return NetworkCost(steps, clocks.npu_mhz, clocks.cpu_mhz, tuple(sorted(guessed)))
 
 
 def program_cycles(program: Program, graph: Graph, target: Target) -> int:
     """`program_cost(...).cycles`, for those who compare programs and want to know no more."""
+    if any(step.dma is not None for step in program.steps):
+        return program_cost(program, graph, (), target).cycles
     epochs = [target.with_words(step.epoch) for step in program.steps if step.epoch is not None]
     costs = _cpu_costs(_on_cpu(program, graph), graph, target.machine)
     on_cpu = [costs[step.plan.op] for step in program.steps if isinstance(step.plan, CpuPlan)]

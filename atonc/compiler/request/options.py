@@ -6,13 +6,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from atonc.compiler.schedule.passes import ON_REQUEST, PASSES, help_with, help_without, unseen
+from atonc.compiler.schedule.passes import ON_REQUEST, PASSES, PREFETCH, help_with, help_without, unseen
 from atonc.machine.base.declare import RARE, Takes, check, declared, default_of, did_you_mean, option
 from atonc.machine.base.errors import ConflictError, InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import ALL_FREE, NO_ROOM, Room
 from atonc.machine.base.words import room as room
 from atonc.machine.base.words import size as size
+from atonc.machine.hw.dma import CHANNEL, CHANNELS
 from atonc.machine.hw.four_bits import PROBABILITY
 
 Number = TypeVar("Number", int, float)
@@ -47,6 +48,19 @@ def unproven(text: str) -> tuple[str, ...]:
                 remedy=did_you_mean(name, UNPROVEN, f"write --allow-unproven={ANY_FORM} in front of a model"),
             )
     return found
+
+
+def carrier(text: str) -> str:
+    """Who copies weights ahead: `dma`, or `dma=3` for a channel."""
+    name, given, channel = text.partition("=")
+    known = [str(number) for number in range(CHANNELS)]
+    if text and (name != "dma" or (given and channel not in known)):
+        raise InputError(
+            f"{text[:60]!r} cannot copy weights ahead",
+            rule=f"dma, or dma=CHANNEL with a channel of HPDMA1 from 0 to {CHANNELS - 1}",
+            remedy="write --prefetch dma; idle engines copy with --schedule-with prefetch",
+        )
+    return text
 
 
 def _number(text: str, read: Callable[[str], Number], fits: Callable[[Number], bool], what: str) -> Number:
@@ -145,6 +159,16 @@ class Options:
         "with --resident: so much RAM on the chip stays free for the application",
         metavar="BYTES",
         parse=size,
+        takes=RARE,
+    )
+    prefetch: str = option(
+        "",
+        "--prefetch",
+        MEMORY,
+        "dma[=CHANNEL]: the chip's DMA (HPDMA1, channel 12 unless another is said) copies weights from flash into free "
+        "RAM while earlier layers compute (docs/schedule.md); emulated, not yet run on a board",
+        metavar="CARRIER",
+        parse=carrier,
         takes=RARE,
     )
     encrypt_weights: bool = option(
@@ -331,6 +355,8 @@ class Options:
         _require_numbers(self)
         if self.encrypt_weights:
             _require_encryptable(self)
+        if carrier(self.prefetch):
+            _require_carrier(self)
         if self.silicon == SEEN and (new := unseen(self.schedule_with)):
             raise ConflictError(
                 f"{', '.join(new)} makes epochs that are not in ST programs",
@@ -342,6 +368,12 @@ class Options:
     def room_for_weights(self) -> Room:
         """RAM that weights may take for the whole run."""
         return self.resident if isinstance(self.resident, Room) else room(self.resident)
+
+    @property
+    def dma_channel(self) -> int | None:
+        """The channel that copies weights ahead; None: the DMA does not."""
+        name, _, channel = self.prefetch.partition("=")
+        return (int(channel) if channel else CHANNEL) if name else None
 
     @property
     def unproven(self) -> tuple[str, ...]:
@@ -364,6 +396,7 @@ def _require_encryptable(options: Options) -> None:
     """Nobody but stream engines reads what is encrypted, at the address that it was encrypted for."""
     reasons = (
         (options.resident, "--resident", "the CPU copies these weights, and would copy ciphertext"),
+        (options.prefetch, "--prefetch", "the DMA copies these weights, and would copy ciphertext"),
         (options.relocatable, "-r", "a relocatable image gets its address later, and the ciphertext depends on it"),
         (options.no_npu, "--no-npu", "stream engines decipher, the CPU does not"),
     )
@@ -371,6 +404,19 @@ def _require_encryptable(options: Options) -> None:
         if asked:
             raise ConflictError(
                 f"--encrypt-weights does not go with {flag}", rule=why, remedy=f"leave out {flag} or --encrypt-weights"
+            )
+
+
+def _require_carrier(options: Options) -> None:
+    """One carrier; and addresses that the secure application knows."""
+    reasons = (
+        (PREFETCH in options.schedule_with, "--schedule-with prefetch", "either the DMA or idle engines copy weights"),
+        (options.relocatable, "-r", "the lists of the DMA are written for an application in the secure state"),
+    )
+    for asked, flag, why in reasons:
+        if asked:
+            raise ConflictError(
+                f"--prefetch dma does not go with {flag}", rule=why, remedy=f"leave out {flag} or --prefetch dma"
             )
 
 

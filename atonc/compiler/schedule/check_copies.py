@@ -8,10 +8,11 @@ meantime is a matter of addresses: `place.check` proves it from the lives of buf
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from atonc.compiler.plan.findings import Finding
 from atonc.compiler.plan.task import ENGINE, EngineUse
-from atonc.compiler.plan.types import Buffer, CpuPlan, EpochPlan, StepPlan
+from atonc.compiler.plan.types import Buffer, CpuPlan, DmaPlan, EpochPlan, Ride, StepPlan
 from atonc.machine.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
 from atonc.machine.hw.units.switch import Link
 
@@ -20,6 +21,7 @@ COPY = "a copy moves bytes of one constant to the same place of its copy"
 WHOLE = "a copy is whole before the step that reads it"
 ONCE = "every byte of a copy is written once"
 COUNTS = "an epoch has no more engines than the chip"
+ONE_LIST = "the DMA works through one list at a time, and somebody awaits it"
 
 
 def check(
@@ -29,13 +31,35 @@ def check(
     if len(before) != len(after):
         yield Finding(SAME, "the program", f"{len(after)} steps for {len(before)}")
     written: dict[str, list[tuple[int, int]]] = {name: [] for name in copies}
+    running: Sequence[Ride] = ()
     for number, (old, new) in enumerate(zip(before, after, strict=False), 1):
         where = f"step {number}, {new.title}"
+        if new.dma is not None:
+            yield from (Finding(rule, where, seen) for rule, seen in _lists(new.dma, running, copies, written))
+            running = new.dma.starts if new.dma.starts else () if new.dma.waits else running
         if isinstance(old, CpuPlan) or isinstance(new, CpuPlan):
-            if old != new:
+            if old != replace(new, dma=old.dma):
                 yield Finding(SAME, where, "another step")
             continue
         yield from (Finding(rule, where, seen) for rule, seen in _epoch(old, new, copies, written))
+    if running:
+        yield Finding(ONE_LIST, "the program", f"it ends while {running[0].copy} is being copied")
+
+
+def _lists(
+    dma: DmaPlan, running: Sequence[Ride], copies: Mapping[str, Buffer], written: dict[str, list[tuple[int, int]]]
+) -> Iterator[tuple[str, str]]:
+    """What is awaited has arrived; only then another list begins."""
+    if bool(running) != dma.waits:
+        yield ONE_LIST, f"{len(running)} copies are under way, and they are {'' if dma.waits else 'not '}awaited here"
+    for ride in running if dma.waits else ():
+        constant, span = copies.get(ride.copy), (ride.offset, ride.offset + ride.size_bytes)
+        if constant is None or constant.name != ride.constant or not 0 <= span[0] < span[1] <= constant.size_bytes:
+            yield COPY, f"the DMA copies bytes {span} of {ride.constant} to {ride.copy}"
+        elif any(low < span[1] and high > span[0] for low, high in written[ride.copy]):
+            yield ONCE, f"the DMA writes bytes {span} of {ride.copy} again"
+        else:
+            written[ride.copy].append(span)
 
 
 def _epoch(

@@ -173,5 +173,5 @@ def _with_weights(plain: Candidate, decisions: Decisions) -> Candidate:
     if decisions.resident and not known.resident:
         built = with_residents(built, decisions.resident, setting)
     if decisions.fetched and not known.fetched:
-        built = with_fetched(built, decisions.fetched, setting)
+        built = with_fetched(built, decisions.fetched, decisions.by_dma, setting)
     return replace(plain, decisions=decisions, built=built)

@@ -71,8 +71,18 @@ class Setting:
         return frozenset(unused(self.options.schedule_without, self.options.schedule_with))
 
     @property
-    def fetches_weights(self) -> bool:
+    def by_engines(self) -> bool:
+        """Idle engines copy weights ahead."""
         return PREFETCH in self.options.schedule_with
+
+    @property
+    def by_dma(self) -> bool:
+        """The chip's DMA does."""
+        return self.options.dma_channel is not None
+
+    @property
+    def fetches_weights(self) -> bool:
+        return self.by_engines or self.by_dma
 
     @property
     def keeps_tables(self) -> bool:

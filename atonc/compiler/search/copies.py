@@ -1,5 +1,6 @@
 """Weights that leave the flash: copied once at initialisation (`--resident`), or ahead of their layers by idle engines
-(`--schedule-with prefetch`). Both come when everything else has its address, and move nothing of it."""
+(`--schedule-with prefetch`) or by the chip's DMA (`--prefetch dma`). All come when everything else has its address, and
+move nothing of it."""
 
 from __future__ import annotations
 
@@ -18,11 +19,11 @@ from atonc.compiler.place.resident import (
 from atonc.compiler.plan.contents import require_written
 from atonc.compiler.plan.findings import Finding
 from atonc.compiler.plan.task import ENGINE
-from atonc.compiler.plan.types import BufferKind, CpuPlan, StepPlan
+from atonc.compiler.plan.types import BufferKind, CpuPlan, Ride, StepPlan
 from atonc.compiler.schedule.check import require_sound
-from atonc.compiler.schedule.check_copies import COUNTS
+from atonc.compiler.schedule.check_copies import COUNTS, ONE_LIST
 from atonc.compiler.schedule.check_copies import check as check_copies
-from atonc.compiler.schedule.prefetch import Ride, with_copies
+from atonc.compiler.schedule.prefetch import with_copies, with_lists
 from atonc.compiler.search.candidate import Built, Setting
 from atonc.compiler.select.decisions import Fetched
 from atonc.machine.base.errors import InputError
@@ -36,8 +37,8 @@ def with_residents(built: Built, homes: Mapping[str, int], setting: Setting) -> 
     return _moved(built, plans, with_copies_of(built.layout, homes, setting.memory, plans), setting)
 
 
-def with_fetched(built: Built, fetched: Sequence[Fetched], setting: Setting) -> Built:
-    """Weights that idle engines copy into RAM that is free for that long."""
+def with_fetched(built: Built, fetched: Sequence[Fetched], by_dma: bool, setting: Setting) -> Built:
+    """Weights that idle engines or the DMA copy into RAM that is free for that long."""
     _require_constants((one.constant for one in fetched), built.layout, setting)
     before, copies = built.scheduled.plans, {one.constant: prefetched_name(one.constant) for one in fetched}
     rides: dict[int, list[Ride]] = {}
@@ -45,8 +46,12 @@ def with_fetched(built: Built, fetched: Sequence[Fetched], setting: Setting) -> 
         for copy in one.copies:
             ride = Ride(one.constant, copies[one.constant], copy.offset, copy.size_bytes)
             rides.setdefault(copy.step, []).append(ride)
-    _require_given(list(_crowded(before, rides)), setting)
-    plans = with_copies(before, rides)
+    if by_dma:
+        _require_given(list(_beyond(before, rides)), setting)
+        plans = with_lists(before, rides)
+    else:
+        _require_given(list(_crowded(before, rides)), setting)
+        plans = with_copies(before, rides)
     constants = {copy: built.layout.placed[name].buffer for name, copy in copies.items()}
     findings = list(check_copies(before, plans, constants))
     _require_given(findings, setting)
@@ -87,6 +92,13 @@ def _crowded(plans: Sequence[StepPlan], rides: Mapping[int, Sequence[Ride]]) -> 
         engines = 0 if isinstance(plan, CpuPlan) else len(plan.engines)
         if engines + 2 * len(rides.get(step, ())) > UNITS[ENGINE]:
             yield Finding(COUNTS, f"step {step}, {plan.title}", f"{len(rides[step])} copies beside {engines} engines")
+
+
+def _beyond(plans: Sequence[StepPlan], rides: Mapping[int, Sequence[Ride]]) -> Iterator[Finding]:
+    """Lists that begin behind the last step."""
+    for step in rides:
+        if step >= len(plans):
+            yield Finding(ONE_LIST, f"step {step}", f"the program has {len(plans)} steps")
 
 
 def _require_given(findings: Sequence[Finding], setting: Setting) -> None:

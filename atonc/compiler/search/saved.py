@@ -176,6 +176,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "resident_bytes": _whole,
     "resident": lambda value: None if value is None else {_text(name): _whole(place) for name, place in value.items()},
     "fetched": _fetched,
+    "by_dma": _flag,
     "made_for": _made_for,
 }
 

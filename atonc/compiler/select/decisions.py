@@ -23,7 +23,8 @@ class Stripe:
 
 @dataclass(frozen=True)
 class Copy:
-    """A part of a constant that one step copies beside its work (index from 0)."""
+    """A part of a constant that one step copies beside its work (index from 0); by the DMA: in the list that begins in
+    front of the step."""
 
     step: int
     offset: int
@@ -71,6 +72,7 @@ class Decisions:
     resident_bytes: int = 0  # RAM that weights may take for the whole run
     resident: Mapping[str, int] | None = None  # constant -> address of its copy in RAM; None: not decided yet
     fetched: tuple[Fetched, ...] | None = None  # constants that are copied ahead; None: not decided yet
+    by_dma: bool = False  # the chip's DMA copies them, not idle engines
     made_for: MadeFor | None = field(default=None, compare=False)  # None: nobody has said, as in a file made by hand
 
     def __hash__(self) -> int:
@@ -88,7 +90,7 @@ class Decisions:
 
     def but(self, **changes: Any) -> Decisions:
         """The same with some changes; where weights lie has to be decided anew then."""
-        return replace(self, **{"resident": None, "fetched": None, **changes})
+        return replace(self, **{"resident": None, "fetched": None, "by_dma": False, **changes})
 
     def without_stripes_of(self, ops: Collection[str]) -> tuple[Stripe, ...]:
         return tuple(stripe for stripe in self.stripes if set(ops).isdisjoint(stripe.ops))

@@ -20,6 +20,7 @@ from atonc.compiler.place.types import Placed
 from atonc.compiler.plan.types import CpuPlan
 from atonc.machine.base.progress import stage
 from atonc.machine.emu.bus import AddressSpace, MemoryRegion, canonical
+from atonc.machine.emu.dma import Dma
 from atonc.machine.emu.npu import run_epoch
 from atonc.machine.hw.machine import secure
 from atonc.machine.hw.mpool import MemoryPool
@@ -46,6 +47,7 @@ class Emulation:
         for home in program.placed.values():
             if home.buffer.data:
                 self.memory.write(home.address, np.frombuffer(home.buffer.data, np.uint8))
+        self._dma = Dma(self.memory)
         self.reset()
 
     def reset(self) -> None:
@@ -59,14 +61,19 @@ class Emulation:
         for name, value in inputs.items():
             self.store(name, value)
         seen: dict[str, Array] = {}
+        self._dma.reset()
         for number, step in enumerate(self.program.steps):
             stage("running on the emulator", number, len(self.program.steps))
+            if step.dma is not None:
+                self._dma.before(step.dma, f"epoch {step.number}")
             if isinstance(step.plan, CpuPlan):
                 self._code.run(step, step.plan, self._buffers(step.plan))
             elif step.epoch is not None:
+                self._dma.check(step.epoch)
                 run_epoch(step.epoch, self.memory)
             if observe:
                 seen |= {n: self.load(n) for n in step.plan.writes() if n in self.graph.tensors}
+        self._dma.end()
         return seen | {name: self.load(name) for name in self.graph.outputs}
 
     @cached_property

@@ -21,6 +21,7 @@ from atonc.machine.base.reasons import CheckResult
 from atonc.machine.base.words import count, ms_text
 from atonc.machine.cost.network import machine_row
 from atonc.machine.hw import four_bits
+from atonc.machine.hw.dma import CHANNEL
 from atonc.machine.hw.safety.evidence.board_file import saved_row
 
 if TYPE_CHECKING:  # what only files need is imported by who writes them: `analyze` does without
@@ -83,6 +84,7 @@ def c_network(view: CompileView) -> CNetwork:
         step.number: Cycles(min(cost.st_cycles, cost.cycles), cost.cycles)
         for step, cost in zip(view.compiled.program.steps, view.cost.steps, strict=True)
     }
+    channel = view.options.dma_channel
     return CNetwork(
         view.name,
         view.compiled.written,
@@ -93,6 +95,7 @@ def c_network(view: CompileView) -> CNetwork:
         epoch_controller=view.options.epoch_controller,
         channels_first=_channels_first(view),
         cycles=cycles,
+        dma_channel=CHANNEL if channel is None else channel,
     )
 
 

@@ -19,7 +19,8 @@ from atonc.compiler.request.options import Options
 from atonc.delivery.firmware.building import find_toolchain
 from atonc.delivery.firmware.image import DEFAULT_BOARD
 from atonc.delivery.generate.generating import files_of
-from atonc.delivery.layouts import cmsis, openmv, rust, zephyr
+from atonc.delivery.generate.preflight import check_packages
+from atonc.delivery.layouts import cmsis, openmv, rust, tflite, zephyr
 from atonc.delivery.layouts.layout import FolderLayout, LayoutNetwork, refuse_residents, refuse_states
 from atonc.delivery.reloc.build import build
 from atonc.delivery.reloc.options import RelocOptions
@@ -94,13 +95,16 @@ def _digest(path: Path) -> str:
         return ""
 
 
-LAYOUTS = {layout.name: layout for layout in (zephyr.LAYOUT, openmv.LAYOUT, rust.LAYOUT, cmsis.LAYOUT)}
+LAYOUTS = {layout.name: layout for layout in (zephyr.LAYOUT, openmv.LAYOUT, rust.LAYOUT, cmsis.LAYOUT, tflite.LAYOUT)}
 
 
 def find_layout(name: str) -> FolderLayout:
     if name not in LAYOUTS:
         raise InputError(f"there is no layout {name[:40]!r}", rule=f"layouts: {', '.join(LAYOUTS)}")
-    return LAYOUTS[name]
+    layout = LAYOUTS[name]
+    if layout.package is not None:
+        check_packages(layout.package[0], extra=layout.package[1])
+    return layout
 
 
 def with_layout(options: Options, layout: FolderLayout) -> Options:

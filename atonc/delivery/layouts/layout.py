@@ -93,6 +93,7 @@ class FolderLayout:
     board: str = ""  # whose memories the network gets, unless the user names a board
     image: RelocOptions | None = None
     forgets: str = ""  # why no weights or states stay in RAM between two inferences; empty where they may
+    package: tuple[str, str] | None = None  # that must be installed, and the extra that brings it
     leavings: tuple[str, ...] = ()  # patterns of what the user's tools write into the folder, and write again
 
     def folder(self, network: str) -> str:

@@ -82,12 +82,13 @@ class Image:
 
     @property
     def split(self) -> bool:
-        return self.params_offset == 0
+        """Its parameters are in another file; a network may also have none."""
+        return self.params_offset == 0 and self.context.params_file_bytes > 0
 
     @property
     def params_bytes(self) -> int:
         """Bytes of parameters in this file."""
-        return 0 if self.split else len(self.data) - self.params_offset
+        return len(self.data) - self.params_offset if self.params_offset else 0
 
     @property
     def code_bytes(self) -> int:

@@ -195,7 +195,7 @@ def _buffer(words: Sequence[str]) -> BufferInfo:
     scales = struct.unpack("<f", struct.pack("<I", scale)) if scale else ()
     type_ = "FLOAT" if kind == _FLOAT else f"{'U' if unsigned else ''}INT{bits}"
     place = _POSITIONS[position] if position < len(_POSITIONS) else ""
-    return _info(words[-1], tuple(numbers[_WORDS:]), place, type_, bits, (scales, zero, epoch))
+    return buffer_info(words[-1], tuple(numbers[_WORDS:]), place, type_, bits, (scales, zero, epoch))
 
 
 def from_wire(inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> ImageEdges:
@@ -208,13 +208,15 @@ def _of_tensor(tensor: TensorInfo) -> BufferInfo:
     kind = "FLOAT" if dtype.kind == "f" else dtype.name.upper()
     shape = tensor.shape if prod(tensor.shape) == tensor.elements else (tensor.elements,)
     quantised = (tensor.scale,) if tensor.scale else (), tensor.zero_point, 0
-    return _info(tensor.name, shape, "Last", kind, 8 * dtype.itemsize, quantised)
+    return buffer_info(tensor.name, shape, "Last", kind, 8 * dtype.itemsize, quantised)
 
 
 _Quantised = tuple[tuple[float, ...], int, int]  # scales, zero point, epoch
 
 
-def _info(name: str, shape: tuple[int, ...], position: str, kind: str, bits: int, quantised: _Quantised) -> BufferInfo:
+def buffer_info(
+    name: str, shape: tuple[int, ...], position: str, kind: str, bits: int, quantised: _Quantised
+) -> BufferInfo:
     scales, zero, epoch = quantised
     size = prod(shape) * bits // 8
     return BufferInfo(
@@ -347,8 +349,8 @@ def _addresses(text: str) -> tuple[int, int]:
     return numbers[0], numbers[1] if len(numbers) > 1 else PARAMS
 
 
-def run_virtual(wanted: LoadPlan, seed: int = 0, files: Sequence[Path] = ()) -> Loaded:
-    """Builds the loader's firmware, installs the image, runs it with the inputs of the files or of the seed."""
+def installed(wanted: LoadPlan) -> tuple[LoaderRig, str]:
+    """Builds the loader's firmware and installs the image; what the firmware says about it."""
     flags = wanted.image.flags
     cpu = CPUS.get(flags.cpu, f"part {flags.cpu:#x}").lower()
     if cpu != board_cpu():
@@ -363,7 +365,12 @@ def run_virtual(wanted: LoadPlan, seed: int = 0, files: Sequence[Path] = ()) -> 
     spot = Spot(COPY if wanted.copy else XIP, wanted.address, wanted.params_address)
     if wanted.external:
         spot = replace(spot, exec_ram=EXT_EXEC_RAM, exec_ram_bytes=EXT_EXEC_RAM_BYTES)
-    line = rig.install(wanted.image, wanted.params, spot)
+    return rig, rig.install(wanted.image, wanted.params, spot)
+
+
+def run_virtual(wanted: LoadPlan, seed: int = 0, files: Sequence[Path] = ()) -> Loaded:
+    """Installs the image and runs it with the inputs of the files or of the seed."""
+    rig, line = installed(wanted)
     edges, sizes = told(rig.said), [buffer.size_bytes for buffer in rig.inputs[0]]
     seen = [info.size_bytes for info in edges.inputs.inputs]
     if seen != sizes:  # a firmware may not know shapes that we can read

@@ -352,7 +352,8 @@ def load(folder: str | PathLike[str], name: str | None = None) -> EmulatedNetwor
 def run(
     network: Compilation | Compiled | EmulatedNetwork | str | PathLike[str], inputs: Mapping[str, Any]
 ) -> dict[str, Array]:
-    """Outputs by name, as the emulated chip computes them: of what `compile` or `load` gave, or of a folder.
+    """Outputs by name, as the emulated chip computes them: of what `compile` or `load` gave, of a folder, or of a file
+    of `--layout tflite`, whose other operators LiteRT runs.
 
     Inputs by name: codes in the type of the input, real numbers (float), which become codes, or images.
 
@@ -365,6 +366,11 @@ def run(
     from atonc.machine.emu.network import EmulatedNetwork
 
     if isinstance(network, str | PathLike):
+        if Path(network).suffix.lower() == ".tflite":
+            from atonc.delivery.trials.tflite_running import TfliteRunner
+
+            with TfliteRunner(Path(network)) as runner:
+                return runner.run(inputs)
         network = load(network)
     if isinstance(network, EmulatedNetwork):
         return run_loaded(network, inputs)

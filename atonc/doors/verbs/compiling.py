@@ -27,7 +27,7 @@ MODELS = (".tflite", ".onnx")
 TYPES = {"tflite": ".tflite", "onnx": ".onnx", "keras": ""}
 # ST's -O: what to spend memory for
 OPTIMISE = {"time": "speed", "balanced": "speed", "ram": "memory"}
-LAYOUTS = ("zephyr", "openmv", "rust", "cmsis")  # a test holds them against `delivery.layouts.every`
+LAYOUTS = ("zephyr", "openmv", "rust", "cmsis", "tflite")  # a test holds them against `delivery.layouts.every`
 _LOCAL, _SELDOM = Takes(local=True), Takes(local=True, rare=True)
 
 

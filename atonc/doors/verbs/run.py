@@ -1,5 +1,5 @@
-"""What was built: `atonc run` on the emulator, `atonc view` its report in the browser, `atonc disasm` and `atonc asm`
-its epoch-controller programs to text and back."""
+"""What was built: `atonc run` on the emulator (a folder, or the file of `--layout tflite`), `atonc view` its report in
+the browser, `atonc disasm` and `atonc asm` its epoch-controller programs to text and back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from atonc.delivery.generate.comparing import existing, is_build, network
 from atonc.doors.verbs.compiling import PictureOptions, write_pictures
 from atonc.doors.verbs.parser import SHOWN, Command, arg, declared_values, flags
-from atonc.doors.verbs.reply import CommandReply, build_hash, progress
+from atonc.doors.verbs.reply import CommandReply, build_hash, file_hash, progress
 from atonc.insight.report.document import Chapter, Document
 from atonc.insight.runs.run_options import RunOptions
 from atonc.machine.base.disk import write_file
@@ -23,6 +23,8 @@ from atonc.machine.base.words import count, port
 def _run(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.generate import preflight
 
+    if options.directory.suffix.lower() == ".tflite":
+        return _run_tflite(options)
     observe = bool(options.dump or options.compare or options.layers)
     wanted = declared_values(RunOptions, options, directory=options.directory, observe=observe)
     folder = wanted.dump
@@ -53,6 +55,34 @@ def _run(options: argparse.Namespace) -> CommandReply:
     view = run_text.RunView(result, cost, differences, layers, violations, tool, wanted.hop)
     code = 1 if differences is not None and any(d.different for d in differences) else 0
     return CommandReply("run", run_text.document(view, options.verbose), build_hash(wanted.directory), code=code)
+
+
+_OF_FOLDERS = ("name", "weights", "blobs", "frames", "hop", "until", "dump", "compare", "layers")
+
+
+def _run_tflite(options: argparse.Namespace) -> CommandReply:
+    from atonc.delivery.generate import preflight
+    from atonc.delivery.texts import tflite_text
+    from atonc.delivery.trials.tflite_running import TfliteRunner
+    from atonc.insight.runs import runs
+
+    asked = [f"--{name}" for name in _OF_FOLDERS if getattr(options, name)]
+    if asked or options.until is not None:
+        raise InputError(
+            f"{', '.join(asked) or '--until'} with a .tflite file",
+            rule="it is run as a whole: the custom operator on the virtual board, the rest with LiteRT",
+            remedy="run the build folder that the file lies in",
+        )
+    for file in (options.output, options.save_input):
+        preflight.check_file(file)
+    with TfliteRunner(existing(options.directory)) as runner:
+        inputs = runs.choose_from(runner.edges, options.inputs, options.seed)
+        outputs = runner.run(inputs)
+        document = tflite_text.document(runner, outputs)
+    for path, arrays in ((options.save_input, inputs), (options.output, outputs)):
+        if path is not None:
+            runs.save_arrays(path, arrays)
+    return CommandReply("run", document, file_hash(options.directory))
 
 
 def _disasm(options: argparse.Namespace) -> CommandReply:
@@ -187,7 +217,10 @@ COMMANDS = (
         "run a compiled network on the emulator",
         _run,
         (
-            arg("directory", type=Path, metavar="DIR", help="folder with network.c, its blobs and weights"),
+            arg(
+                "directory", type=Path, metavar="DIR",
+                help="folder with network.c, its blobs and weights; or a file of --layout tflite",
+            ),
             flags(RunOptions),
             SHOWN,
         ),

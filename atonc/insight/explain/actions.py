@@ -209,7 +209,7 @@ def _passes(subject: Subject) -> Iterator[Changes]:
     """Passes that are off by default, as far as the network has something for them."""
     made, asked = subject.made, subject.options.schedule_with
     useless = {
-        PREFETCH: not made.memory_use().weights_bytes,
+        PREFETCH: subject.options.prefetch or not made.memory_use().weights_bytes,
         TABLES: not any("ACTIV" in unit for step in made.program.steps if step.epoch for unit in step.epoch.units),
         ENGINE_KERNELS: not subject.lacks(mapping.BY_NATURE["pack_kernels"]),
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
@@ -21,6 +20,7 @@ from atonc.compiler.ir import Array
 from atonc.insight.quantizing.from_torch import is_pt2
 from atonc.insight.quantizing.graph import CELLS, WEIGHTED, FloatGraph, attribute
 from atonc.insight.quantizing.observe import part_of, run, session
+from atonc.insight.quantizing.optimiser import optimised
 from atonc.insight.quantizing.transformers import (
     attention_as_products,
     dense_layers,
@@ -396,7 +396,8 @@ def tidy(model: Any, name: str) -> Any:
         if versions.get("", versions.get("ai.onnx", 1)) < OPSET:
             model = version_converter.convert_version(model, OPSET)
         model = inline_branches(model)
-        found = _optimised(_optimised(model) if expanded else model)  # in what was expanded one fold leads to another
+        found = optimised(model, name)
+        found = optimised(found, name) if expanded else found  # in what was expanded one fold leads to another
         settle_choices(found.graph)
         drop_empty(found.graph)
         fold_norms(found.graph)
@@ -475,20 +476,6 @@ def _known(model: Any, wanted: str) -> Array | None:
     ordered.append(helper.make_node("Identity", [wanted], ["known"]))
     held = [stored[name] for name in dict.fromkeys(n for node in ordered for n in node.input) if name in stored]
     return run(session(part_of(model, ordered, [], ["known"], held)), {})[0]
-
-
-def _optimised(model: Any) -> Any:
-    import onnx
-    import onnxruntime as ort
-
-    with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "tidy.onnx"
-        settings = ort.SessionOptions()
-        settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
-        settings.optimized_model_filepath = str(target)
-        settings.log_severity_level = 4
-        ort.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
-        return onnx.shape_inference.infer_shapes(onnx.load(target))
 
 
 def raised(model: Any, name: str, opset: int = WIDTHS_OPSET) -> Any:

@@ -271,10 +271,10 @@ def memory_chapter(view: CompileView) -> doc.Chapter:
         said = f"{count(len(narrow), 'constant')}, {sum(narrow):,} bytes"
         blocks.append(f"  weights that engines read in 4 bits: {said}")
     if fetched := sum(home.buffer.kind == BufferKind.PREFETCHED for home in placed.values()):
-        blocks.append(
-            f"  weights fetched ahead: {count(fetched, 'constant')}, {memory.prefetched_bytes:,} bytes beside other "
-            "RAM; no ST program copies from flash beside a convolution"
-        )
+        why = "by the chip's DMA: emulated, not yet run on a board"
+        why = why if view.compiled.decisions.by_dma else "no ST program copies from flash beside a convolution"
+        size = f"{memory.prefetched_bytes:,} bytes beside other RAM"
+        blocks.append(f"  weights fetched ahead: {count(fetched, 'constant')}, {size}; {why}")
     if memory.relocatable_bytes:
         size = f"{memory.relocatable_bytes:,} bytes of variables"
         blocks.append(f"  programs whose addresses are set at run time: {size}")

@@ -67,6 +67,9 @@ def limits() -> Mapping[str, Limits]:
         doubts.LONG_TURNS: Limits(-1.0, turn[1], "at most 3 % of a measured program: the turn may be hidden"),
         doubts.CACHED: Limits(-0.06, 0.13, "thirteen recorded epochs: 0.94 to 1.13 of the prediction"),
         doubts.OUTSIDE: Limits(-0.5, 2.0, "400 to 800 MB/s by the bus, 400 assumed; nobody measured it"),
+        doubts.COPIES: Limits(
+            -0.1, 1.0, "nobody measured the DMA beside the NPU: at half the speed that is assumed, as much again"
+        ),
         doubts.MEASURED: Limits(-MEASURED_WITHIN, MEASURED_WITHIN, "an evidence file: the fewest cycles of two probes"),
     }  # fmt: skip
 

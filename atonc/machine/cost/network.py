@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from atonc.machine.base.disk import read_file
@@ -15,8 +15,10 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import ms_text
 from atonc.machine.cost.band import BY_RELEASE, PredictionBand, band_of
 from atonc.machine.cost.energy import Activity, EnergyEstimate, epoch_activity, likely_uj, network_energy
+from atonc.machine.hw import dma
 from atonc.machine.hw.cycles import hardware, st_estimate
-from atonc.machine.hw.cycles.doubts import doubts
+from atonc.machine.hw.cycles.doubts import COPIES, doubts
+from atonc.machine.hw.dma import DmaCost, DmaWork, Occupied
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.machine import (
     FLASH,
@@ -203,9 +205,10 @@ def network_cost(
     names = _origins(net.network)
     version = net.network.atonn_version
     release = st_estimate.counts_runs(version), st_estimate.fast_library(version)
-    costs = [_listed(step, _step_cost(step, pools, machine, names, release), info) for step in steps]
+    alone = [_listed(step, _step_cost(step, pools, machine, names, release), info) for step in steps]
+    costs = with_dma(alone, [step.dma for step in steps], machine)
     unknown = {c.name for s in steps for c in s.calls if not cpu.call_cost(c.name, list(c.args)).known}
-    return NetworkCost(tuple(costs), machine.clocks.npu_mhz, machine.clocks.cpu_mhz, tuple(sorted(unknown)))
+    return NetworkCost(costs, machine.clocks.npu_mhz, machine.clocks.cpu_mhz, tuple(sorted(unknown)))
 
 
 def _listed(step: NetworkStep, cost: StepCost, info: CInfo | None) -> StepCost:
@@ -270,6 +273,40 @@ def cpu_cost(calls: Sequence[CallCost], machine: Machine, origin: str) -> StepCo
         *(0, "", cycles, "cpu", *times, origin, known),
         doubts={BY_RELEASE: varied} if varied else {},
         activity=Activity(*times),
+    )
+
+
+def with_dma(
+    steps: Sequence[StepCost], works: Sequence[DmaWork | None], machine: Machine
+) -> tuple[StepCost, ...]:
+    """Adds what copies by the DMA take and cost beside the steps; all of their time is in doubt."""
+    if not any(works):
+        return tuple(steps)
+    alone = (Occupied(one.cycles, one.parts.get("core", 0.0), one.parts.get("external", 0.0)) for one in steps)
+    found = dma.costs(zip(works, alone, strict=True), machine)
+    return tuple(map(partial(_beside_dma, machine), steps, works, found))
+
+
+def _beside_dma(machine: Machine, step: StepCost, work: DmaWork | None, copies: DmaCost) -> StepCost:
+    added = round(copies.added)
+    moved = sum(one.size_bytes for one in work.starts) if work is not None else 0
+    if not added and not copies.hidden and not moved:
+        return step
+    extra = machine.milliseconds(added)
+    cycles = step.cycles + added
+    return replace(
+        step,
+        cycles=cycles,
+        bound_by=step.bound_by or "dma",
+        milliseconds=step.milliseconds + extra,
+        parts={**step.parts, "dma": copies.added},
+        doubts={**step.doubts, COPIES: copies.added + copies.hidden},
+        activity=replace(
+            step.activity,
+            milliseconds=step.activity.milliseconds + extra,
+            flash_bytes=step.activity.flash_bytes + moved,
+            ram_bytes=step.activity.ram_bytes + moved,
+        ),
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,15 @@ from atonc.machine.base.frozen import brief, dataclass
 from atonc.machine.emu import cpu, tensors
 from atonc.machine.emu.batches import Outputs, Session, as_declared, by_name
 from atonc.machine.emu.bus import AddressSpace
+from atonc.machine.emu.dma import Dma
 from atonc.machine.emu.files.initialisers import InitialBytes, load_initialisers
-from atonc.machine.emu.files.network_c import read_network
+from atonc.machine.emu.files.network_c import AWAIT_COPIES, START_COPIES, read_network
 from atonc.machine.emu.files.types import BufferInfo, CompiledNetwork, EpochBlock, FunctionCall, Resident
 from atonc.machine.emu.npu import Watch, run_epoch
 from atonc.machine.emu.states import StateView, named_states, table_rows
 from atonc.machine.hw import ll
 from atonc.machine.hw.decode import Replay, decode_epochs
+from atonc.machine.hw.dma import DmaCopy, DmaWork
 from atonc.machine.hw.ec import instructions
 from atonc.machine.hw.ec.blob import relocate
 from atonc.machine.hw.epoch import Epoch
@@ -41,10 +45,11 @@ class NetworkStep:
     calls: tuple[FunctionCall, ...] = ()
     blob: str = ""  # epoch-controller program that it is part of
     origin: tuple[str, ...] = ()
+    dma: DmaWork | None = None  # before it
 
     @property
     def empty(self) -> bool:
-        return not self.calls and (self.epoch is None or self.epoch.empty)
+        return not self.calls and self.dma is None and (self.epoch is None or self.epoch.empty)
 
 
 @dataclass
@@ -111,6 +116,7 @@ class EmulatedNetwork:
     def _executed(
         self, until: int | None, after: Callable[[NetworkStep], None] | None, watch: Watch | None
     ) -> Iterator[NetworkStep]:
+        self._dma.reset()
         for step in self.steps:
             if until is not None and step.number > until:
                 return
@@ -118,10 +124,18 @@ class EmulatedNetwork:
             if after is not None:
                 after(step)
             yield step
+        self._dma.end()
+
+    @cached_property
+    def _dma(self) -> Dma:
+        return Dma(self.memory)
 
     def execute(self, step: NetworkStep, watch: Watch | None = None) -> None:
         try:
+            if step.dma is not None:
+                self._dma.before(step.dma, f"epoch {step.number}")
             if step.epoch is not None and not step.epoch.empty:
+                self._dma.check(step.epoch)
                 run_epoch(step.epoch, self.memory, watch)
             for call in step.calls:
                 cpu.run_call(call.name, list(call.args), self.memory)
@@ -193,9 +207,38 @@ def plan_steps(network: CompiledNetwork, memory: AddressSpace) -> Iterator[Netwo
     generation = ll.generation_of(network.atonn_version)
     for block in network.blocks:
         if block.blob is not None:
-            yield from _blob_steps(network, block, bases, replay)
+            steps = _blob_steps(network, block, bases, replay)
         else:
-            yield from _block_steps(block, memory, replay, generation)
+            steps = _block_steps(block, memory, replay, generation)
+        yield from _with_dma(steps, _dma_work(network, block))
+
+
+def _with_dma(steps: Iterator[NetworkStep], work: DmaWork | None) -> Iterator[NetworkStep]:
+    """The first step of a block begins with what its processor does."""
+    for step in steps:
+        yield step if work is None else replace(step, dma=work)
+        work = None
+
+
+def _dma_work(network: CompiledNetwork, block: EpochBlock) -> DmaWork | None:
+    """Copies are awaited before others begin, once each."""
+    named = ((call, call.name.removesuffix(f"_{network.name}")) for call in (*block.start_calls, *block.end_calls))
+    found = [(call, name) for call, name in named if name in (AWAIT_COPIES, START_COPIES)]
+    if not found:
+        return None
+    order = [name for _, name in found]
+    if order not in ([AWAIT_COPIES], [START_COPIES], [AWAIT_COPIES, START_COPIES]):
+        raise InputError("copies ahead are awaited, then others begin", where=found[0][0].where)
+    starts: tuple[DmaCopy, ...] = ()
+    if order[-1] == START_COPIES:
+        call = found[-1][0]
+        first, count = (*call.args, None, None)[:2]
+        if isinstance(first, int) and isinstance(count, int) and first >= 0 < count:
+            starts = network.copies[first : first + count]
+        if len(starts) != count:
+            what = f"copies {first} and {count} more of {len(network.copies)}"
+            raise InputError(what, where=call.where, rule="a list of copies ahead is a part of all of them")
+    return DmaWork(order[0] == AWAIT_COPIES, starts)
 
 
 def _blob_steps(

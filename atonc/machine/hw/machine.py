@@ -182,6 +182,9 @@ class Timing:
     cpu_after_arith: float
     cpu_read_byte: float
     cpu_write_byte: float
+    dma_step: float
+    dma_block: float
+    dma_burst: float
 
 
 @dataclass(frozen=True)
@@ -241,6 +244,9 @@ class Machine:
             cache_beat=self.timing.cache_beat * noc,
             cpu_read_byte=self.timing.cpu_read_byte * bus,
             cpu_write_byte=self.timing.cpu_write_byte * bus,
+            dma_step=self.timing.dma_step * (new.npu_mhz / new.cpu_mhz) / (old.npu_mhz / old.cpu_mhz),
+            dma_block=self.timing.dma_block * noc,
+            dma_burst=self.timing.dma_burst * noc,
         )
         return replace(self, clocks=new, timing=timing)
 

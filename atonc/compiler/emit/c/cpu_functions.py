@@ -36,7 +36,8 @@ def text(network: CNetwork, block: Block, ops: Mapping[str, Op]) -> str:
     made = cpu_calls(ops[plan.op], network.graph, network.shifts)
     body = _Body(network, {table: f"table_{number}" for number, table in enumerate(tables_of(made))})
     calls = [body.call(call) for call in made]
-    lines = [*body.definitions(), *before_cpu(network, block), *calls, *after_cpu(network, block)]
+    before = (*of_dma(network, block), *before_cpu(network, block))
+    lines = [*body.definitions(), *before, *calls, *after_cpu(network, block)]
     return f"/* epoch {block.first}: {names.comment(plan.title)} */\n{function(end_function(block), lines)}"
 
 
@@ -101,12 +102,24 @@ class CacheRange:
     user: UserBuffer | None = None
 
 
+def of_dma(network: CNetwork, block: Block) -> list[str]:
+    """What is done first: copies are awaited, others begin."""
+    step = block.steps[0]
+    if step.dma is None:
+        return []
+    lines = [f"ATONC_Await_Copies_{network.suffix}();"] if step.dma.waits else []
+    if step.dma.starts:
+        first, count = network.copies_before(step.number), len(step.dma.starts)
+        lines.append(f"ATONC_Start_Copies_{network.suffix}({first}U, {count}U);")
+    return lines
+
+
 def before_npu(network: CNetwork, block: Block) -> list[str]:
-    """Before a run of epochs: results for the CPU or the application are not in the cache."""
+    """Before a run of epochs: copies ahead; results for the CPU or the application are not in the cache."""
     readers = [name for other in network.blocks if other.on_cpu for name in other.reads()]
     wanted = {_key(network.home(name)) for name in (*readers, *network.program.outputs)}
     touched = [name for name in sorted(block.writes()) if _key(network.home(name)) in wanted]
-    return _calls(network, INVALIDATE, touched)
+    return [*of_dma(network, block), *_calls(network, INVALIDATE, touched)]
 
 
 def before_cpu(network: CNetwork, block: Block) -> list[str]:

@@ -10,6 +10,7 @@ differ between releases.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -25,6 +26,7 @@ from atonc.machine.base.disk import together
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.templates import Words, render
 from atonc.machine.hw import regs
+from atonc.machine.hw.dma import LINK_BYTES, MOST_BLOCK_BYTES
 from atonc.machine.hw.ec.blob import Container, Relocation
 from atonc.machine.hw.limits import CPU_CACHE_LINE, NPU_CACHE_LINE
 
@@ -97,6 +99,7 @@ def network_c(network: CNetwork, shared_kernels: bool = False) -> str:
         directions=[_direction(network, direction) for direction in ("input", "output")],
         ranges=memories.table_rows(network),
         residents_text=_residents_text(network),
+        copies_text=_copies_text(network),
         states_text=_states_text(network),
         programs=programs.removesuffix("\n"),
         has_functions=bool(functions),
@@ -295,6 +298,34 @@ def _residents_text(network: CNetwork) -> str:
         small=small,
         plain=not small,
         unpacking=kernels.unpacking().removesuffix("\n") if small else "",
+        rows=rows,
+    )
+    return text.removesuffix("\n")
+
+
+def _copies_text(network: CNetwork) -> str:
+    """The lists of copies that the DMA makes, and the functions that start and await them."""
+    if not network.copies:
+        return ""
+    labels = {home.address: home.buffer.name for home in network.constants()}
+    begins = sorted(labels)
+    lists = (step.dma.starts for step in network.program.steps if step.dma is not None)
+    links = max(sum(one.blocks for one in started) for started in lists)
+    rows = [
+        {
+            **{"source": network.place(one.source), "target": network.place(one.target), "size": one.size_bytes},
+            "label": names.comment(labels[begins[bisect_right(begins, one.source) - 1]]),
+        }
+        for one in network.copies
+    ]
+    text = render(
+        "network/dma.c",
+        network.words,
+        total=sum(one.size_bytes for one in network.copies),
+        channel=network.dma_channel,
+        links=links,
+        alignment=1 << (LINK_BYTES * links - 1).bit_length(),  # all of them share the upper half of their addresses
+        block=MOST_BLOCK_BYTES,
         rows=rows,
     )
     return text.removesuffix("\n")

@@ -17,6 +17,7 @@ from atonc.compiler.place.usage import MemoryUse
 from atonc.compiler.plan.types import BufferKind
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.templates import Words
+from atonc.machine.hw.dma import CHANNEL, DmaCopy
 from atonc.machine.hw.mpool import MemoryPool
 
 NEWEST_RUNTIME = "1.1.3-262"  # of the releases of LL_ATON whose sources are public
@@ -68,6 +69,7 @@ class CNetwork:
     epoch_controller: bool = True
     channels_first: frozenset[str] = frozenset()  # inputs and outputs that are stored that way
     cycles: Mapping[int, Cycles] = field(default_factory=dict)  # by step number
+    dma_channel: int = CHANNEL  # copies weights ahead, where the program has such copies
     runtime: str = NEWEST_RUNTIME  # the release that images of ST's packager name; the C code suits all of them
 
     @property
@@ -118,6 +120,16 @@ class CNetwork:
     def memory(self) -> MemoryUse:
         return program_memory(self.program, self.graph, self.pools, self.epoch_controller)
 
+    @cached_property
+    def copies(self) -> tuple[DmaCopy, ...]:
+        """All that the DMA copies ahead, in the order of its lists."""
+        return tuple(one for step in self.program.steps if step.dma is not None for one in step.dma.starts)
+
+    def copies_before(self, number: int) -> int:
+        """How many of them are started in front of earlier steps."""
+        steps = self.program.steps[: number - 1]
+        return sum(len(step.dma.starts) for step in steps if step.dma is not None)
+
     @property
     def blob_bytes(self) -> int:
         """Programs of the epoch controller, as their arrays hold them."""
@@ -154,6 +166,7 @@ class CNetwork:
             "relative_pools": "\n".join(self._relative_pools()),
             "encrypted": self.program.encrypted is not None,
             "resident": any(home.copy_of for home in self.program.placed.values()),
+            "has_copies": bool(self.copies),
             "has_users": bool(self.program.user_io),
             "has_states": bool(self.program.states),
         }

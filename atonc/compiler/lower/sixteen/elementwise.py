@@ -1,8 +1,9 @@
 """Sums, differences, products, the larger or smaller of two tensors of 16 bits, changes of format and leaky ReLUs:
 exact or within codes.
 
-Units add numbers of 16 bits as they are, so operands are scaled to the output's format first. The larger of two comes
-out of saturation: sat16(y - x - 32768) + 32768 is the positive part of y - x, without any overflow.
+One unit scales both operands of a sum and rounds once. Where that may not be relied on, they are scaled to the output's
+format first, and units add numbers of 16 bits as they are. The larger of two comes out of saturation:
+sat16(y - x - 32768) + 32768 is the positive part of y - x, without any overflow.
 
 Products: published units multiply and cut 5 to 14 bits off, then one scales the rest. S keeps the finest product that
 does not saturate before the result does; where even 14 bits are too few, x loses some before.
@@ -17,7 +18,7 @@ part leaves 16 bits, so does the sum, on the same side.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil, log2
@@ -36,6 +37,7 @@ from atonc.compiler.lower.sixteen.streams import (
     HIGHEST,
     LOWEST,
     Real,
+    ScaledSum,
     Scaling,
     Unit,
     WideSum,
@@ -60,6 +62,7 @@ POSITIVE = WideSum(1, 0, low=0)
 _REACH = 2 * 15  # bits of the largest product
 _MOST_CONSTANT = 1 << 15  # elements of a constant operand: each is two bytes of flash
 _HALF = 14  # bits: an addend of 32768 is 2^14, shifted by one
+Ways = tuple[Sequence[Unit], Sequence[Unit], Sequence[Unit]]  # to a part, behind both, and before
 _MOST_WIDENING_SHIFT = 14  # behind bytes that become 16 bits, as seen
 
 
@@ -70,7 +73,45 @@ def lower_sum(op: Op, context: Context) -> list[TaskGroup]:
     signs, varying = (1, -1 if op.kind == "sub" else 1), [x for x in tensors if not x.is_constant]
     require_centred(*varying, out)
     fixed = {k: signs[k] * _codes_in(x, out) for k, x in enumerate(tensors) if x.is_constant}
-    unit = least_unit(max((x.scale for x in varying), default=out.scale) / out.scale)
+    gains = [1.0 if k in fixed else signs[k] * tensors[k].scale / out.scale for k in (0, 1)]
+    order = sorted((0, 1), key=lambda k: k not in fixed)
+    limits = WideSum.clipped(op.attrs.get("clip"), 1, 0)
+    first_gain, second_gain = (gains[k] for k in order)
+    scaled = ScaledSum.of(first_gain, second_gain, context.facts.target.trust)
+    if scaled is None or all(abs(gain) == 1.0 for gain in gains):
+        return _sum_of_scaled(op, context, out, tensors, fixed, signs)
+
+    def codes(given: Sequence[Any]) -> list[Ints]:
+        first, second = (ints(fixed.get(k, given[k])) for k in order)
+        return [limits(scaled(first, second), np.zeros(1, np.int64))]
+
+    context.explain(op, codes, scaled.error(first_gain, second_gain) + 0.5 * len(fixed))
+    sources, groups = _operands(op, context, out, tensors, fixed, order)
+    named = origin_of(op), f"{op.kind} {op.name}"
+    units = [scaled.unit, *limits.alone()]
+    return [*groups, through(sources, context.buffer(out.name), out.elements, units, named)]
+
+
+def _operands(
+    op: Op, context: Context, out: Tensor, tensors: Sequence[Tensor], fixed: Mapping[int, Ints], order: Sequence[int]
+) -> tuple[list[str], list[TaskGroup]]:
+    """Buffers with an element for each of the output's, and what writes them."""
+    sources, groups = list[str](), list[TaskGroup]()
+    for k in order:
+        if k in fixed:
+            sources.append(context.constant(fixed[k].astype("<i2").tobytes(), tensors[k].name))
+            continue
+        source, copies = expanded(context, tensors[k], out, origin_of(op))
+        sources.append(source)
+        groups += copies
+    return sources, groups
+
+
+def _sum_of_scaled(
+    op: Op, context: Context, out: Tensor, tensors: Sequence[Tensor], fixed: Mapping[int, Ints], signs: tuple[int, int]
+) -> list[TaskGroup]:
+    """Both are scaled to the format of the output first; nothing is rounded where they have it."""
+    unit = least_unit(max((x.scale for x in tensors if not x.is_constant), default=out.scale) / out.scale)
     order = sorted((0, 1), key=lambda k: k not in fixed)
     gains = [1.0 if k in fixed else tensors[k].scale / out.scale / unit for k in order]
     total = WideSum.clipped(op.attrs.get("clip"), *(1 if k in fixed else signs[k] * unit for k in order))
@@ -83,20 +124,12 @@ def lower_sum(op: Op, context: Context) -> list[TaskGroup]:
         return [total(*(scaling(x) for scaling, x in zip(scalings, operands, strict=True)))]
 
     context.explain(op, codes, error)
-    origin, sources, groups = origin_of(op), list[str](), list[TaskGroup]()
-    for k in order:
-        copies = list[TaskGroup]()
-        if k in fixed:
-            source = context.constant(fixed[k].astype("<i2").tobytes(), tensors[k].name)
-        else:
-            source, copies = expanded(context, tensors[k], out, origin)
-        sources.append(source)
-        groups += copies
+    sources, groups = _operands(op, context, out, tensors, fixed, order)
     first, second = scalings
     if first.changes:
-        sources[0], group = scaled_first(context, sources[0], out.elements, [first], origin)
+        sources[0], group = scaled_first(context, sources[0], out.elements, [first], origin_of(op))
         groups.append(group)
-    before, named = [second] if second.changes else [], (origin, f"{op.kind} {op.name}")
+    before, named = [second] if second.changes else [], (origin_of(op), f"{op.kind} {op.name}")
     return [*groups, through(sources, context.buffer(out.name), out.elements, total.units(), named, before)]
 
 
@@ -270,13 +303,27 @@ def lower_hard_swish(op: Op, context: Context) -> list[TaskGroup]:
         x = ints(given[0])
         return [total(last(limited(shifted(x * quarter(gate(x)), MOST), 16)), half(x))]
 
-    error = gain * (gate.error(slope) + 2) / 2 + 0.5 * gain + last.error(gain) + half.error(gain / 2)
-    context.explain(op, codes, error)
+    rough = gain * (gate.error(slope) + 2) / 2 + 0.5 * gain
     origin, source = origin_of(op), context.buffer(x.name)
-    factor, first = scaled_first(context, source, x.elements, [gate, quarter], origin)
     part, named = context.scratch(2 * x.elements, "gated"), (origin, f"{op.kind} {op.name}")
-    gated = through((source, factor), part, x.elements, [product.unit, last], named)
-    return [first, gated, through((part, source), context.buffer(y.name), x.elements, total.units(), named, [half])]
+    scaled = ScaledSum.of(gain, gain / 2, context.facts.target.trust)
+    if scaled is not None:
+        limits = WideSum.clipped(op.attrs.get("clip"), 1, 0)
+
+        def scaled_codes(given: Sequence[Any]) -> list[Ints]:
+            x = ints(given[0])
+            gated = limited(shifted(x * quarter(gate(x)), MOST), 16)
+            return [limits(scaled(gated, x), np.zeros(1, np.int64))]
+
+        context.explain(op, scaled_codes, rough + scaled.error(gain, gain / 2))
+        ways: Ways = [product.unit], [scaled.unit, *limits.alone()], []
+    else:
+        context.explain(op, codes, rough + last.error(gain) + half.error(gain / 2))
+        ways = [product.unit, last], total.units(), [half]
+    units, behind, before = ways
+    factor, first = scaled_first(context, source, x.elements, [gate, quarter], origin)
+    gated = through((source, factor), part, x.elements, units, named)
+    return [first, gated, through((part, source), context.buffer(y.name), x.elements, behind, named, before)]
 
 
 @recipe("leaky_relu", wide=True)
@@ -298,13 +345,22 @@ def _leaky(op: Op, context: Context, slopes: Real) -> list[TaskGroup]:
     gain, total = x.scale / y.scale, WideSum()
     gains = slopes * gain, (1.0 - slopes) * gain
     negative, positive = (Scaling.of(one) for one in gains)
+    origin, source, block = origin_of(op), context.buffer(x.name), slopes.size
+    target, named = context.buffer(y.name), (origin, f"{op.kind} {op.name}")
+    in_one = float(gains[1][0]), float(gains[0][0])
+    scaled = ScaledSum.of(*in_one, context.facts.target.trust) if block == 1 else None
 
     def codes(values: Sequence[Any]) -> list[Ints]:
         x = ints(values[0])
-        return [total(negative(x), positive(POSITIVE(x, 0 * x)))]
+        part = POSITIVE(x, 0 * x)
+        return [total(negative(x), positive(part)) if scaled is None else scaled(part, x)]
 
-    context.explain(op, codes, negative.error(gains[0]) + positive.error(gains[1]))
-    origin, source, block = origin_of(op), context.buffer(x.name), slopes.size
-    part, first = scaled_first(context, source, x.elements, [*POSITIVE.alone(), positive], origin, block)
-    target, named = context.buffer(y.name), (origin, f"{op.kind} {op.name}")
-    return [first, through((part, source), target, y.elements, total.units(), named, [negative], block)]
+    if scaled is None:
+        context.explain(op, codes, negative.error(gains[0]) + positive.error(gains[1]))
+        ways: Ways = [*POSITIVE.alone(), positive], total.units(), [negative]
+    else:
+        context.explain(op, codes, scaled.error(*in_one))
+        ways = POSITIVE.alone(), [scaled.unit], []
+    units, behind, before = ways
+    part, first = scaled_first(context, source, x.elements, units, origin, block)
+    return [first, through((part, source), target, y.elements, behind, named, before, block)]

@@ -34,11 +34,13 @@ from atonc.compiler.lower.units.wiring import End, Wiring, is_one_scale, pack, p
 from atonc.compiler.ops.registry import is_move
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.coarse import HIGHEST, LOWEST
+from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.plan.task import Purpose, TaskGroup
 from atonc.compiler.select.rules import SCALES, WIDE_CLIP, WIDE_CODES
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.fields import changed
-from atonc.machine.hw.limits import MOST_WIDE_SHIFT, UNITS
+from atonc.machine.hw.limits import MOST_WIDE_SHIFT, UNITS, WIDE_PAIR_SHIFT
+from atonc.machine.hw.safety.evidence import Trust
 from atonc.machine.hw.units.arith import ArithConfig
 
 Codes = NDArray[Any]
@@ -214,6 +216,38 @@ class Scaling:
         """In codes, with the rounding at its end."""
         off = float(np.abs(self.a * 2.0**-self.shift - gain).max())
         return (0.5 if self.changes else 0.0) + (HIGHEST + 1) * off
+
+
+@dataclass(frozen=True)
+class ScaledSum:
+    """sat16(round((a * x + b * y) >> shift)) in one unit: sums of 16 bits were seen with results of a byte behind such
+    shifts (argument S6)."""
+
+    a: int
+    b: int
+    shift: int
+
+    @staticmethod
+    def of(gain_x: float, gain_y: float, trust: Trust) -> ScaledSum | None:
+        """None where a gain is too large, or the unit may not be relied on."""
+        largest = max(abs(gain_x), abs(gain_y))
+        shift = min(WIDE_PAIR_SHIFT, floor(log2((HIGHEST + 0.499) / max(largest, 2.0**-30))))
+        if shift < 1:
+            return None
+        found = ScaledSum(round(gain_x * 2.0**shift), round(gain_y * 2.0**shift), shift)
+        return None if untrusted_unit(found.unit, "", trust) else found
+
+    @property
+    def unit(self) -> ArithConfig:
+        return changed(SUM, a=self.a, b=self.b, shift_out=self.shift)
+
+    def __call__(self, x: Ints, y: Ints) -> Ints:
+        return limited(shifted(self.a * x + self.b * y, self.shift), 16)
+
+    def error(self, gain_x: float, gain_y: float) -> float:
+        """In codes, with the rounding at its end."""
+        off = abs(self.a * 2.0**-self.shift - gain_x) + abs(self.b * 2.0**-self.shift - gain_y)
+        return 0.5 + (HIGHEST + 1) * off
 
 
 Unit = ArithConfig | Scaling

@@ -21,7 +21,7 @@ def propose(candidate: Candidate) -> Iterator[Proposal]:
     found: list[tuple[Cuts, str]] = []
     if candidate.decisions.resident_bytes:
         found.append((for_free_ram(candidate), "a part of large kernels has room in RAM"))
-    if setting.fetches_weights:
+    if setting.by_engines:
         found.append((for_idle_flash(candidate), "the flash is idle long enough for a part of large kernels"))
     for cuts, reason in found:
         if cuts:

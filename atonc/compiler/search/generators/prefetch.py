@@ -36,9 +36,10 @@ Taken = list[tuple[int, int, int, int]]  # first address, the one behind, first 
 def propose(candidate: Candidate) -> Iterator[Proposal]:
     decisions, setting = candidate.decisions, candidate.setting
     first = decisions.undecided  # what stays leaves less room, but needs no engines
-    if setting.fetches_weights and decisions.fetched is None and not first:
+    if setting.by_engines and decisions.fetched is None and not first:
         fetched = choose(candidate.made.program, on_chip_spans(setting.memory), setting.target)
         reason = f"--schedule-with prefetch: {len(fetched)} constants are copied ahead"
+        yield Proposal(replace(decisions, fetched=()), "weights stay where they are", candidate)
         yield Proposal(replace(decisions, fetched=tuple(fetched)), reason, candidate)
 
 
@@ -94,7 +95,7 @@ class Planner:
         if not copies:
             return False
         first, last = min(copy.step for copy in copies), max(weights.readers) - 1
-        address = self._room(weights, first, last)
+        address = self.room(weights, first, last)
         if address is None:
             return False
         changed = {
@@ -151,7 +152,7 @@ class Planner:
                 rest -= some
         return weights.exact_bytes - rest
 
-    def _room(self, weights: Weights, first: int, last: int) -> int | None:
+    def room(self, weights: Weights, first: int, last: int) -> int | None:
         """The tightest gap that is free all the time, the NPU's own RAM last: most buffers want to be there."""
         busy = sorted((low, high) for low, high, start, end in self.taken if start <= last and end >= first)
         sized = [(high - low, low) for window in self.windows for low, high in gaps(window, busy)]

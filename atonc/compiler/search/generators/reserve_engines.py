@@ -13,7 +13,7 @@ from atonc.compiler.search.weights import in_flash
 
 
 def propose(candidate: Candidate) -> Iterator[Proposal]:
-    if candidate.setting.fetches_weights:
+    if candidate.setting.by_engines:
         ops = frozenset(worth_reserving(candidate)) - candidate.decisions.reserved
         if ops:
             reason = f"later layers wait for the flash: {len(ops)} operators leave engines for copies"

@@ -188,6 +188,7 @@ class VirtualBoard:
         self._map_memories()
         moves = dma.Hpdma(self.clock, self.memory, self.machine, lambda: self.peripherals.cpu_hz)
         self.peripherals.devices.add("HPDMA1", moves, dma.BYTES)
+        self.npu.require = moves.check
         if self.chip is not None:
             self._obey(self.chip)
         self._map_devices()

@@ -119,6 +119,7 @@ class Npu:
         self.cycles = 0
         self.epochs = 0
         self.watch: EpochWatch | None = None
+        self.require: Callable[[Epoch], None] = lambda epoch: None  # what else an epoch must keep away from
         self.execute: Execute = run_epoch  # tests put a chip that differs in its place
         clocks = self.machine.clocks
         self.ratio: Callable[[], float] = lambda: clocks.cpu_mhz / clocks.npu_mhz
@@ -302,6 +303,7 @@ class Npu:
         self.epoch = epoch.number
         if not epoch.empty:
             try:
+                self.require(epoch)
                 if self.chip is None:
                     self.execute(epoch, self.memory)
                 else:

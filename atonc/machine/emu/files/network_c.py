@@ -22,6 +22,7 @@ from atonc.machine.emu.files.types import (
     Resident,
     Symbol,
 )
+from atonc.machine.hw.dma import DmaCopy
 from atonc.machine.hw.ec.blob import Container
 from atonc.machine.hw.ec.header import BlobHeader, read_header_file
 from atonc.machine.hw.ll import Members
@@ -185,7 +186,8 @@ def _enum(entry: dict[str, CValue], key: str, prefix: str) -> str:
 
 
 EPOCH_LIST = "LL_ATON_EpochBlockItems_"
-RESIDENT_LIST, STATE_LIST = "ATONC_Resident_", "ATONC_States_"
+RESIDENT_LIST, STATE_LIST, COPY_LIST = "ATONC_Resident_", "ATONC_States_", "ATONC_Copies_"
+AWAIT_COPIES, START_COPIES = "ATONC_Await_Copies", "ATONC_Start_Copies"  # and the name of the network
 KEYS_HOOK = "ATONC_Set_Keys_"
 USER_IO_BASE = 0xA000_0000  # user buffers live here unless the caller says otherwise: no memory of the chip does
 USER_IO_GAP = 0x1000
@@ -253,6 +255,7 @@ def read_network(
         weights_encrypted=_encrypted(reader, suffix),
         residents=_residents(reader, suffix),
         states=_states(reader, suffix),
+        copies=_copies(reader, suffix),
     )
 
 
@@ -407,6 +410,15 @@ def _residents(reader: FunctionReader, suffix: str) -> tuple[Resident, ...]:
         if bits not in (4, 8):
             raise InputError(f"resident weights of {bits} bits", where=where, rule="values have 4 or 8 bits")
         found.append(Resident(m["from"], m["to"], size, bits))
+    return tuple(found)
+
+
+def _copies(reader: FunctionReader, suffix: str) -> tuple[DmaCopy, ...]:
+    """What the DMA copies beside the program; networks of ST's tool have no such list."""
+    where, found = f"{reader.unit.path}, {COPY_LIST}{suffix}", []
+    for row, size in _own_list(reader, f"{COPY_LIST}{suffix}", "copies ahead", "copy"):
+        m = Members(row, where)
+        found.append(DmaCopy(m["from"], m["to"], size))
     return tuple(found)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import brief, dataclass
+from atonc.machine.hw.dma import DmaCopy
 from atonc.machine.hw.ec.blob import Container, relocate
 
 
@@ -166,6 +167,7 @@ class CompiledNetwork:
     weights_encrypted: bool = False
     residents: tuple[Resident, ...] = ()
     states: tuple[KeptState, ...] = ()
+    copies: tuple[DmaCopy, ...] = ()  # that the DMA makes beside the program, in the order of its lists
 
     @property
     def directory(self) -> Path:

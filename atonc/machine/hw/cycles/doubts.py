@@ -19,6 +19,7 @@ SIDE_BY_SIDE = "convolutions side by side"
 TURNS, LONG_TURNS = "turns between short frames", "turns between longer frames"
 CACHED = "weights read again through the cache"
 OUTSIDE = "external RAM"
+COPIES = "copies by the chip's DMA"
 MEASURED = "constants that this board measured"
 # topics that are in doubt because of constants alone: measuring these settles them
 _SETTLED_BY = {

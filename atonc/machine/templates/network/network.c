@@ -201,6 +201,10 @@ static const atonc_memory_t atonc_memories[] = {
 
 @residents_text@
 @end resident@
+@begin has_copies@
+
+@copies_text@
+@end has_copies@
 @begin has_states@
 
 @states_text@

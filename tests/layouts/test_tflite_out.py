@@ -1,0 +1,270 @@
+"""`generate --layout tflite`: the file itself, what it refuses, and whether it gives the bytes of the whole network."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import atonc
+from atonc.compiler.compare.reference import run_tflite
+from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.request.options import Options
+from atonc.delivery.firmware.building import runtime_folder
+from atonc.delivery.generate import generating
+from atonc.delivery.layouts import tflite_model
+from atonc.delivery.layouts.every import layout_files, require_taken, with_layout
+from atonc.delivery.layouts.tflite import LAYOUT
+from atonc.delivery.layouts.tflite_model import CODE, LINE, npu_operator, read_model, require_intact
+from atonc.delivery.trials.tflite_running import TfliteRunner
+from atonc.doors.cli.cli import main
+from atonc.insight.runs import runs
+from atonc.insight.runs.run_options import RunOptions
+from atonc.machine.base.errors import AtoncError, ModelError, UnsupportedError
+from tests.emit.generated import DIGITS, GCC, needs_compiler
+from tests.reloc import images
+
+litert = pytest.importorskip("ai_edge_litert.interpreter")
+pytestmark = needs_compiler
+TFLM = Path(__file__).parent / "tflm"
+DAMAGED = 200
+RESEALED = 24
+
+
+@cache
+def _view(model: Path = DIGITS, **options: object) -> CompileView:
+    return generating.analyze(model, with_layout(Options(verify=False, **options), LAYOUT))  # type: ignore[arg-type]
+
+
+@cache
+def _file(**options: object) -> bytes:
+    return layout_files(LAYOUT, _view(**options))["network.tflite"]
+
+
+@pytest.fixture(autouse=True)
+def one_loader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loader's firmware is the same for all of them."""
+    loader = images.loader()
+    monkeypatch.setattr("atonc.delivery.trials.loading.build_loader", lambda runtime, folder: loader)
+
+
+def _run(data: bytes, tmp_path: Path, seed: int = 3) -> dict[str, np.ndarray]:
+    path = tmp_path / "some.tflite"
+    path.write_bytes(data)
+    with TfliteRunner(path) as runner:
+        return runner.run(runs.choose_from(runner.edges, (), seed))
+
+
+def _whole(tmp_path: Path, seed: int = 3, model: Path = DIGITS) -> list[bytes]:
+    """What the emulator makes of the network that is compiled without the layout."""
+    generating.generate(generating.analyze(model, Options(verify=False)), tmp_path / "whole")
+    found = runs.run(RunOptions(directory=tmp_path / "whole", seed=seed)).outputs
+    return [value.tobytes() for value in found.values()]
+
+
+def _complaint(data: bytes) -> str:
+    made = litert.Interpreter(model_content=data)
+    with pytest.raises(RuntimeError) as caught:
+        made.allocate_tensors()
+    return str(caught.value)
+
+
+def test_litert_misses_the_operator_and_nothing_else() -> None:
+    said = _complaint(_file())
+    assert said.startswith(f"Encountered unresolved custom op: {CODE}")
+
+
+def test_one_operator_gives_the_bytes_of_the_network(tmp_path: Path) -> None:
+    found = _run(_file(), tmp_path)
+    assert list(found) == ["probabilities"] and found["probabilities"].shape == (1, 10)
+    assert [value.tobytes() for value in found.values()] == _whole(tmp_path)
+
+
+def test_what_is_cut_off_behind_stays_in_the_file(tmp_path: Path) -> None:
+    data = _file(cut_outputs=("dense",))
+    assert [row.code for row in read_model(data).operators] == [f"CUSTOM {CODE!r}", "SOFTMAX"]
+    assert [value.tobytes() for value in _run(data, tmp_path).values()] == _whole(tmp_path)
+
+
+def test_what_is_cut_off_in_front_stays_too(tmp_path: Path) -> None:
+    """LiteRT's convolutions round otherwise than the NPU's, so each part is compared for itself."""
+    data = _file(cut_inputs=("pool",), cut_outputs=("dense",))
+    codes = [row.code for row in read_model(data).operators]
+    assert codes == ["CONV_2D", "CONV_2D", "ADD", "MAX_POOL_2D", f"CUSTOM {CODE!r}", "SOFTMAX"]
+    path = tmp_path / "cut.tflite"
+    path.write_bytes(data)
+    with TfliteRunner(path) as runner:
+        image = runs.choose_from(runner.edges, (), 3)
+        found = runner.run(image)["probabilities"]
+    pool = run_tflite(DIGITS, [image["image"]], all_tensors=True)["pool"]
+    middle = generating.analyze(DIGITS, Options(verify=False, cut_inputs=("pool",), cut_outputs=("dense",)))
+    generating.generate(middle, tmp_path / "middle")
+    dense = atonc.run(tmp_path / "middle", {"pool": pool})["dense"]
+    model = read_model(DIGITS.read_bytes())
+    (tmp_path / "tail.tflite").write_bytes(tflite_model.part(model, [7], [16], [17]))
+    (right,) = run_tflite(tmp_path / "tail.tflite", [dense]).values()
+    assert np.array_equal(found, right)
+
+
+def test_the_file_is_smaller_without_the_weights_of_the_operator() -> None:
+    tensors = read_model(_file()).names
+    assert set(tensors) == {"image", "probabilities"}
+
+
+def test_the_image_begins_at_a_line() -> None:
+    data = _file()
+    (row,) = read_model(data).operators
+    operator = npu_operator(row.table.array(5, "u1").tobytes(), "it")
+    assert data.index(operator.image) % LINE == 0
+
+
+def test_viewers_can_show_the_memory_map() -> None:
+    from flatbuffers import flexbuffers
+
+    (row,) = read_model(_file()).operators
+    shown = flexbuffers.Loads(bytearray(row.table.array(5, "u1").tobytes()))
+    assert shown["network"] == "network"
+    assert any(name.startswith("memory ") and "bytes from 0x34" in value for name, value in shown.items())
+
+
+def _with_signature(folder: Path) -> Path:
+    """The digits with a signature and somebody's metadata."""
+    schema = tflite_model.load_schema()
+    made = schema.ModelT.InitFromPackedBuf(DIGITS.read_bytes(), 0)
+    graph = made.subgraphs[0]
+    made.buffers.append(schema.BufferT(np.frombuffer(b"labels of somebody", np.uint8)))
+    made.metadata = [schema.MetadataT("labels", len(made.buffers) - 1)]
+    edges = [[schema.TensorMapT(name, int(k))] for name, (k,) in (("x", graph.inputs), ("y", graph.outputs))]
+    made.signatureDefs = [schema.SignatureDefT(*edges, "serving_default", 0)]
+    path = folder / "signed.tflite"
+    path.write_bytes(tflite_model._written(made))
+    return path
+
+
+def test_signature_and_metadata_are_kept(tmp_path: Path) -> None:
+    view = generating.analyze(_with_signature(tmp_path), with_layout(Options(verify=False), LAYOUT))
+    data = layout_files(LAYOUT, view)["network.tflite"]
+    signatures = litert.Interpreter(model_content=data).get_signature_list()
+    assert signatures == {"serving_default": {"inputs": ["x"], "outputs": ["y"]}}
+    assert b"labels of somebody" in data
+    require_intact(data)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "said"),
+    [
+        (DIGITS.with_suffix(".onnx"), {}, "no TFLite file"),
+        (DIGITS, {"input_type": "float32"}, "image of the model is int8"),
+        (DIGITS, {"inputs_allocation": False}, "to supply it"),
+        (DIGITS, {"resident": "8k"}, "copied to RAM"),
+        (DIGITS, {"inputs_channel_position": "chfirst"}, "change places"),
+    ],
+)
+def test_what_it_refuses(model: Path, options: dict[str, object], said: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        require_taken(LAYOUT, _view(model, **options))
+    assert said in caught.value.what and caught.value.rule and caught.value.remedy
+
+
+# --------------------------------------------------------------------------------------------------------------- damage
+
+
+def _damaged(data: bytes, chance: random.Random) -> bytes:
+    """Bits turned, bytes replaced, an end cut off, a piece moved."""
+    spoiled = bytearray(data)
+    kind = chance.randrange(4)
+    at = chance.randrange(len(data))
+    if kind == 0:
+        spoiled[at] ^= 1 << chance.randrange(8)
+    elif kind == 1:
+        spoiled[at : at + 4] = chance.randbytes(4)
+    elif kind == 2:
+        del spoiled[at:]
+    else:
+        del spoiled[at : at + chance.randrange(1, 64)]
+    return bytes(spoiled) if bytes(spoiled) != data else data[:-1]
+
+
+def test_damaged_files_are_refused(tmp_path: Path) -> None:
+    chance, path = random.Random(50), tmp_path / "damaged.tflite"
+    data = _file(cut_outputs=("dense",))
+    for turn in range(DAMAGED):
+        path.write_bytes(_damaged(data, chance))
+        with pytest.raises(AtoncError) as caught:
+            TfliteRunner(path).close()
+        assert caught.value.what, turn
+
+
+def test_damage_with_a_right_checksum_ends_without_a_traceback(tmp_path: Path) -> None:
+    """Whoever makes a file to do harm can count, too: then our reader, the loader and LiteRT's process look."""
+    chance, data, refused = random.Random(51), _file(cut_outputs=("dense",)), 0
+    for _ in range(RESEALED):
+        spoiled = _damaged(data, chance)
+        try:
+            place = tflite_model._seal_place(spoiled)
+            if place is None:
+                continue
+            length = len(spoiled).to_bytes(8, "little")
+            _run(tflite_model._with_digest(spoiled[:place] + length + spoiled[place + 8 :], place), tmp_path)
+        except AtoncError:
+            refused += 1
+    assert refused > RESEALED // 4
+
+
+def test_bytes_behind_the_end_do_not_matter(tmp_path: Path) -> None:
+    """Tools put label files there, as an archive."""
+    assert _run(_file() + b"PK and so on", tmp_path)
+
+
+def test_a_file_of_somebody_else_is_refused() -> None:
+    with pytest.raises(ModelError, match="no checksum of atonc"):
+        require_intact(DIGITS.read_bytes())
+
+
+# --------------------------------------------------------------------------------------------------------- command line
+
+
+def test_generate_and_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    build, outputs = tmp_path / "build", tmp_path / "out.npz"
+    assert main(["generate", str(DIGITS), "--layout", "tflite", "-o", str(build), "--no-verify", "-q"]) == 0
+    assert {path.name for path in (build / "network_tflite").iterdir()} == {
+        *("network.tflite", "README.md", "kernel", "runtime", "atonc_layout.json")
+    }
+    capsys.readouterr()
+    file = build / "network_tflite" / "network.tflite"
+    assert main(["run", str(file), "--seed", "3", "--output", str(outputs), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["npu_operators"], told["other_operators"]) == (1, [])
+    with np.load(outputs) as found:
+        assert [found["probabilities"].tobytes()] == _whole(tmp_path)
+
+
+def test_flags_of_folders_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "some.tflite"
+    path.write_bytes(_file())
+    assert main(["run", str(path), "--until", "2"]) == 2
+    assert "--until with a .tflite file" in capsys.readouterr().err
+
+
+# --------------------------------------------------------------------------------------------------------------- kernel
+
+
+@pytest.mark.parametrize("tool", [shutil.which("g++"), shutil.which(GCC.replace("gcc", "g++"))], ids=["host", "arm"])
+def test_the_kernel_compiles_without_warnings(tool: str | None) -> None:
+    """Against stand-ins of TFLite Micro's headers: names and signatures of what it calls."""
+    if tool is None:
+        pytest.skip("no such compiler")
+    machine = ["-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard"] if "arm" in Path(tool).name else []
+    folders = [TFLM, runtime_folder("include"), runtime_folder("tflm")]
+    options = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wshadow", "-fno-exceptions", "-fno-rtti", "-fsyntax-only"]
+    defines = ["-DLL_ATON_RT_RELOC", "-DLL_ATON_EB_DBG_INFO"]
+    source = runtime_folder("tflm") / "atonc_npu_kernel.cc"
+    command = [tool, *machine, *options, *defines, *(f"-I{folder}" for folder in folders), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

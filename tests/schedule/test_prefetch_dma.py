@@ -1,0 +1,240 @@
+"""Weights that the chip's DMA copies ahead: the same results, never slower, awaited before they are read; planted
+faults are found by the check of the steps, by the contents of buffers and by the emulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from atonc.compiler.compile.pipeline import Compiled, compile_graph
+from atonc.compiler.emit.c.files import files
+from atonc.compiler.emit.c.network import CNetwork
+from atonc.compiler.emit.runs import npu_runs
+from atonc.compiler.plan.contents import strays
+from atonc.compiler.plan.types import Buffer, BufferKind, DmaPlan, Ride, StepPlan
+from atonc.compiler.request.options import Options
+from atonc.compiler.schedule import check_copies
+from atonc.compiler.schedule.prefetch import with_lists
+from atonc.compiler.search.saved import as_json
+from atonc.compiler.verify.emulation import Emulation
+from atonc.machine.base.errors import ConflictError, InputError
+from atonc.machine.cost.network import network_cost
+from atonc.machine.emu.network import EmulatedNetwork, load
+from atonc.machine.hw import dma
+from atonc.machine.hw.dma import DmaCopy, DmaWork, Occupied
+from atonc.machine.hw.machine import stm32n6
+from tests.compiler.random_graphs import random_graph, random_inputs
+from tests.schedule.test_prefetch import COPY, steps
+
+PLAIN = Options(verify=False, flash_mbps=100)  # small networks wait little for a faster one
+AHEAD = replace(PLAIN, prefetch="dma")
+
+
+@pytest.fixture(scope="module")
+def ahead() -> Compiled:
+    return compile_graph(random_graph(24), AHEAD)
+
+
+def test_the_same_results_in_less_time(ahead: Compiled) -> None:
+    graph = random_graph(24)
+    before = compile_graph(graph, PLAIN)
+    assert ahead.layout.memory.prefetched_bytes > 0 and ahead.layout.peak_bytes == before.layout.peak_bytes
+    assert ahead.cost.cycles < before.cost.cycles and len(ahead.program.steps) == len(before.program.steps)
+    assert ahead.decisions.by_dma and as_json(ahead.decisions)["by_dma"] is True
+    values = random_inputs(before.graph, 1)
+    results = [Emulation(one.program, one.graph).run(values) for one in (before, ahead)]
+    assert all(np.array_equal(results[0][name], results[1][name]) for name in graph.outputs)
+
+
+@pytest.mark.parametrize("seed", [3, 11, 16, 31])
+def test_never_slower(seed: int) -> None:
+    before, after = (compile_graph(random_graph(seed), options) for options in (PLAIN, AHEAD))
+    assert after.cost.cycles <= before.cost.cycles
+    assert (after.layout.memory.prefetched_bytes > 0) == (after.cost.cycles < before.cost.cycles)
+
+
+def test_programs_of_the_controller_end_where_the_processor_works(ahead: Compiled) -> None:
+    firsts = {run[0].number for run in npu_runs(ahead.program)}
+    works = {step.number for step in ahead.program.steps if step.dma is not None and step.epoch is not None}
+    assert works and works <= firsts
+
+
+def test_a_doubt_that_grows_with_what_is_copied(ahead: Compiled) -> None:
+    assert any(dma_share for topic, dma_share in ahead.cost.band.parts if "DMA" in topic)
+
+
+# ---------------------------------------------------------------------------------------------------------- the folder
+
+
+def written(ahead: Compiled, folder: Path, change: Callable[[str], str] = lambda text: text) -> EmulatedNetwork:
+    found = files(CNetwork("network", ahead.program, ahead.graph, ahead.memory.pools, dma_channel=3))
+    for name, data in found.items():
+        text = name.endswith(".c")
+        (folder / name).write_bytes(change(data.decode()).encode() if text else data)
+    return load(folder)
+
+
+def test_the_folder_is_the_program(ahead: Compiled, tmp_path: Path) -> None:
+    net = written(ahead, tmp_path)
+    works = {step.number: step.dma for step in ahead.program.steps if step.dma is not None}
+    assert {step.number: step.dma for step in net.steps if step.dma is not None} == works
+    assert "#  define ATONC_DMA_CHANNEL 3\n" in (tmp_path / "network.c").read_text()
+    cycles = network_cost(net, net.steps, ahead.target.machine).cycles
+    assert cycles == pytest.approx(ahead.cost.cycles, rel=0.02)
+    given = random_inputs(ahead.graph, 1)
+    for index, name in enumerate(ahead.program.inputs):
+        net.write_input(index, given[name])
+    list(net.run())
+    wanted = Emulation(ahead.program, ahead.graph).run(given)
+    for index, name in enumerate(ahead.program.outputs):
+        assert net.read_output(index).reshape(-1).tobytes() == wanted[name].reshape(-1).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("  ATONC_Await_Copies_Default();\n", "", "while"),
+        ("ATONC_Start_Copies_Default(0U, ", "ATONC_Start_Copies_Default(9999U, ", "copies 9999"),
+        ("  ATONC_Await_Copies_Default();\n", "  ATONC_Await_Copies_Default();\n" * 2, "awaited, then"),
+    ],
+)
+def test_a_folder_that_was_changed_is_refused(ahead: Compiled, tmp_path: Path, old: str, new: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        list(written(ahead, tmp_path, lambda text: text.replace(old, new)).run())
+
+
+# --------------------------------------------------------------------------------------------------------------- races
+
+
+def planted(ahead: Compiled, change: Callable[[DmaWork], DmaWork | None]) -> Emulation:
+    changed = (replace(step, dma=step.dma and change(step.dma)) for step in ahead.program.steps)
+    return Emulation(replace(ahead.program, steps=tuple(changed)), ahead.graph)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda work: replace(work, waits=False), id="nobody awaits"),
+        pytest.param(lambda work: DmaWork(True) if work.waits else None, id="nothing is copied"),
+    ],
+)
+def test_the_emulator_finds_races(ahead: Compiled, change: Callable[[DmaWork], DmaWork | None]) -> None:
+    values = random_inputs(ahead.graph, 1)
+    right = Emulation(ahead.program, ahead.graph).run(values)
+    try:
+        got = planted(ahead, change).run(values)
+    except InputError as error:
+        assert "DMA" in error.what or "copies" in error.what
+    else:
+        assert any(not np.array_equal(got[name], right[name]) for name in right)
+
+
+def test_who_writes_to_a_target_is_found(ahead: Compiled) -> None:
+    """A list whose target is the input of the network, which its first epoch reads."""
+    program = ahead.program
+    home = program.placed[program.inputs[0]]
+    source = next(one.address for one in program.placed.values() if one.buffer.kind == BufferKind.CONSTANT)
+    first = replace(program.steps[0], dma=DmaWork(False, (DmaCopy(source, home.address, 64),)))
+    emulation = Emulation(replace(program, steps=(first, *program.steps[1:])), ahead.graph)
+    with pytest.raises(InputError, match="while"):
+        emulation.run(random_inputs(ahead.graph, 1))
+
+
+# -------------------------------------------------------------------------------------------------- the check of steps
+
+
+def listed(*rides: tuple[int, int, int]) -> tuple[StepPlan, ...]:
+    """Lists by step, offset and size."""
+    lists: dict[int, list[Ride]] = {}
+    for step, offset, size in rides:
+        lists.setdefault(step, []).append(Ride("weights", COPY, offset, size))
+    return with_lists(steps()[0].plans, lists)
+
+
+def findings(plans: tuple[StepPlan, ...]) -> set[str]:
+    found, weights = steps()
+    return {one.rule for one in check_copies.check(found.plans, plans, {COPY: weights})}
+
+
+def test_lists_that_are_right() -> None:
+    plans = listed((0, 64, 64), (1, 0, 64))
+    assert not findings(plans)
+    assert [plan.dma and (plan.dma.waits, len(plan.dma.starts)) for plan in plans] == [(False, 1), (True, 1), (True, 0)]
+
+
+def without_waiting(plans: tuple[StepPlan, ...]) -> tuple[StepPlan, ...]:
+    return (*plans[:-1], replace(plans[-1], dma=None))
+
+
+FAULTS = {
+    "a part is missing": (listed((0, 64, 64)), check_copies.WHOLE),
+    "a part twice": (listed((0, 0, 128), (1, 0, 64)), check_copies.ONCE),
+    "beyond the constant": (listed((0, 0, 192)), check_copies.COPY),
+    "nobody awaits": (without_waiting(listed((0, 0, 128))), check_copies.ONE_LIST),
+    "awaited without a start": (
+        (replace(steps()[0].plans[0], dma=DmaPlan(True)), *listed((1, 0, 128))[1:]),
+        check_copies.ONE_LIST,
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_planted_faults(fault: str) -> None:
+    plans, rule = FAULTS[fault]
+    assert rule in findings(plans)
+
+
+def test_contents_arrive_when_they_are_awaited() -> None:
+    found, weights = steps()
+    buffers = {**found.buffers, COPY: Buffer(COPY, weights.size_bytes, BufferKind.PREFETCHED)}
+    right, late = listed((0, 0, 128)), without_waiting(listed((0, 0, 128)))
+    assert not list(strays(right, buffers, {}, ["in"], ["out"]))
+    assert [one.buffer for one in strays(late, buffers, {}, ["in"], ["out"])] == [COPY]
+
+
+# -------------------------------------------------------------------------------------------------------------- prices
+
+
+def test_what_a_list_costs() -> None:
+    machine = stm32n6()
+    copy = DmaCopy(0x70000000, 0x34200000, 100_000)
+    alone = dma.list_cycles([copy], machine)
+    bursts, blocks = -(-100_000 // 128), 2
+    timing = machine.timing
+    assert alone == pytest.approx(250_000 + bursts * timing.dma_burst + blocks * timing.dma_block)
+    start, wait = DmaWork(False, (copy,)), DmaWork(True)
+
+    def added(*between: Occupied) -> float:
+        works = [(start, Occupied(0)), *((None, one) for one in between), (wait, Occupied(0))]
+        return sum(one.added for one in dma.costs(works, machine)) - 2 * timing.dma_step
+
+    assert added() == pytest.approx(alone)
+    assert added(Occupied(1e6, 1e6, 0.0)) == 0
+    assert added(Occupied(1e5, 1e5, 4e4)) == pytest.approx(alone - 6e4)  # the flash is idle for so long
+    assert added(Occupied(1e6, 1e6, 9e5), Occupied(1e6, 1e6, 0.0)) == pytest.approx(alone - 1e5)  # turns, then nothing
+
+
+# ------------------------------------------------------------------------------------------------------------- options
+
+
+@pytest.mark.parametrize(("given", "channel"), [("", None), ("dma", 12), ("dma=0", 0), ("dma=15", 15)])
+def test_the_channel(given: str, channel: int | None) -> None:
+    assert Options(prefetch=given).dma_channel == channel
+
+
+@pytest.mark.parametrize("given", ["dmb", "dma=16", "dma=", "dma=x", "dma=-1", "=3"])
+def test_what_is_no_carrier(given: str) -> None:
+    with pytest.raises(InputError, match="cannot copy weights ahead"):
+        Options(prefetch=given)
+
+
+@pytest.mark.parametrize(
+    "more", [{"schedule_with": ("prefetch",)}, {"relocatable": True}, {"encrypt_weights": True}], ids=str
+)
+def test_what_does_not_go_with_it(more: dict[str, object]) -> None:
+    with pytest.raises(ConflictError, match="does not go with"):
+        Options(prefetch="dma", **more)  # type: ignore[arg-type]
