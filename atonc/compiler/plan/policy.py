@@ -62,6 +62,7 @@ RESIDENT_CUT_CYCLES = 20_000  # that a part of a constant in RAM must save: it t
 FETCH_BYTES = 1024, 1 << 17  # of a copy ahead: each costs 300 cycles of programming; longer frames were hardly seen
 MOST_FETCHES = 16  # copies of one constant: more are more programs than they save
 LIST_COUNTS = 2, 4, 8, 16, 32, 64  # of copies by the DMA: many come in time, few cost the processor less
+LEAST_SAVED = 100  # cycles by copies of the DMA: every step is rounded
 FETCH_ROUNDS = 3  # weights that left the flash make room there for others
 WORTH_PER_BYTE = 0.25  # cycles that a byte copied ahead must save
 
