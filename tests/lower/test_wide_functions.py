@@ -47,6 +47,8 @@ def every_code(shape: tuple[int, ...] = ALL) -> dict[str, np.ndarray]:
         ("logistic", 64.0, 1.0, 3, True),
         ("tanh", 8.0, 1.0, 3, False),
         ("tanh", 6.0, 1.0, 4, False),
+        ("tanh", 3.3, 1.0, 4, False),
+        ("tanh", 64.0, 1.0, 4, True),
         ("exp", 2.0, 7.4, 3, False),
         ("hard_sigmoid", 5.0, 1.0, 3, False),
         ("silu", 32.0, 10.0, 3, False),

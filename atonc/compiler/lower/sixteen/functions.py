@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from atonc.compiler.ir import Op
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.elementwise.function import fitted
-from atonc.compiler.lower.elementwise.tables import FunctionTable
+from atonc.compiler.lower.elementwise.tables import FunctionTable, bent_fits
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics.arithmetic import Ints, ints, limited, shifted, table_codes
 from atonc.compiler.lower.semantics.arithmetic import pair as pair_codes
@@ -35,6 +35,7 @@ from atonc.compiler.ops.curves import CODES, function_codes
 from atonc.compiler.ops.functions import FUNCTIONS, RANGES
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.coarse import CoarseCodes
+from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.plan.policy import FUNCTION_PIECE, LEAST_FUNCTION
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.rules import WIDE_FEW, WIDE_FUNCTION
@@ -53,6 +54,7 @@ _STRETCH = 64  # steps of g
 _FLAT = 1  # codes: where nothing changes any more
 _PARTS_OF_TOP = 8
 _TELLS = 0.25  # of a run inside the format: less does not tell how steep it is
+_CLOSE = 1  # of a table: further ones are not looked for
 _LANES = UNITS["ACTIV"]
 WHOLE = CoarseCodes(0, 0)
 
@@ -134,19 +136,28 @@ def _fitted(exact: Array, halves: Halves, tables: int, trust: Trust) -> Lines:
     slopes = _slopes(exact, low, starts)
     factor = max(1, ceil(float(np.abs(slopes).max()) / 127 * 2**_SHIFT))
     factor = min(factor, HIGHEST)
-    slope = fitted(limited(np.rint(slopes * 2**_SHIFT / factor).astype(np.int64), 8), trust)
+    slope = _nearest_table(np.rint(slopes * 2**_SHIFT / factor).astype(np.int64), trust)
     begins = _begins(exact, factor * slope.codes[high + 128].astype(np.int64) * low / 2**_SHIFT, starts)
     middle = int(begins.max() + begins.min()) // 2
     coarse = max(1, ceil(int(begins.max() - begins.min()) / 255))
     steps = (coarse, max(1, coarse // _PARTS_OF_TOP))[:tables]
     left, parts = begins - middle, list[tuple[AffinePair, FunctionTable]]()
     for step, finer in zip(steps, (*steps[1:], 1), strict=True):
-        table = fitted(_whole_steps(left, step, 127 * finer), trust)
+        table = _nearest_table(_whole_steps(left, step, 127 * finer), trust)
         parts.insert(0, (AffinePair(1, step, 0, 0, 0, 0, 0, 2), table))
         left = left - step * table.codes.astype(np.int64)
     shift = max(0, int(np.abs(middle)).bit_length() + _SHIFT - 15)
     first = AffinePair(factor, 1 << _SHIFT, middle << _SHIFT >> shift, 0, 0, shift, _SHIFT, 2)
-    return Lines.of(halves, slope, [(first, fitted(limited(left, 8), trust)), *parts], exact)
+    return Lines.of(halves, slope, [(first, _nearest_table(left, trust)), *parts], exact)
+
+
+def _nearest_table(wanted: Ints, trust: Trust) -> FunctionTable:
+    table = limited(wanted, 8)
+    found = fitted(table, trust)
+    if found.error <= _CLOSE:
+        return found
+    bent = (one for one in bent_fits(table) if not untrusted_unit(one.config, "", trust))
+    return min((found, *bent), key=lambda one: (one.error, one.wrong))
 
 
 def _slopes(exact: Array, low: Ints, starts: Ints) -> Array:
