@@ -25,6 +25,7 @@ from atonc.compiler.search.generators import prefetch_dma
 from atonc.compiler.search.saved import as_json
 from atonc.compiler.search.weights import in_flash
 from atonc.compiler.verify.emulation import Emulation
+from atonc.insight.explain import actions
 from atonc.machine.base.errors import ConflictError, InputError
 from atonc.machine.cost.network import network_cost
 from atonc.machine.emu.network import EmulatedNetwork, load
@@ -261,3 +262,28 @@ def test_what_is_no_carrier(given: str) -> None:
 def test_what_does_not_go_with_it(more: dict[str, object]) -> None:
     with pytest.raises(ConflictError, match="does not go with"):
         Options(prefetch="dma", **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("more", "offered"),
+    [
+        ({}, True),
+        ({"prefetch": "dma=3"}, False),
+        ({"schedule_with": ("prefetch",)}, False),
+        ({"relocatable": True}, False),
+    ],
+    ids=str,
+)
+def test_it_is_offered_where_it_may_be_given(more: dict[str, object], offered: bool) -> None:
+    graph = random_graph(24)
+    subject = actions.Subject(graph, replace(PLAIN, **more))  # type: ignore[arg-type]
+    assert list(actions._ahead(subject)) == [{"prefetch": "dma"}] * offered
+
+
+def test_what_waiting_for_the_flash_may_bring(ahead: Compiled) -> None:
+    def most(compiled: Compiled, resident: str, may: bool = True) -> int:
+        options = replace(PLAIN, resident=resident)
+        return actions._flash_waits(actions.Subject(compiled.source, options, compiled=compiled, may_be_resident=may))
+
+    plain = compile_graph(random_graph(24), PLAIN)
+    assert most(plain, "0") == 0 and most(plain, "0", may=False) == most(plain, "1k") > most(ahead, "1k")
