@@ -13,6 +13,7 @@ from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.frontends.onnx_recurrent import MOST_STEPS, UNROLLED_STEPS
 from atonc.compiler.ops import run_graph
+from atonc.compiler.request.options import Options
 from atonc.machine.base.errors import UnsupportedError
 from tests.frontends.onnx_models import Net
 
@@ -66,9 +67,23 @@ def test_equal_to_onnxruntime(
         assert codes.max() < 1.5 and (codes > 0.5).mean() < 0.05
 
 
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
 @pytest.mark.parametrize(("kind", "steps"), [("GRU", STEPS), ("GRU", MANY_STEPS), ("LSTM", MANY_STEPS)])
-def test_compiles_and_verifies(kind: str, steps: int) -> None:
-    compiled = compile_graph(read_onnx(model(kind, (0,), steps=steps, direction="bidirectional")))
+def test_compiles_and_verifies(kind: str, steps: int, direction: str) -> None:
+    compiled = compile_graph(read_onnx(model(kind, (0,), steps=steps, direction=direction)))
+    assert compiled.report is not None
+
+
+def test_a_state_stays_in_floats_where_codes_are_around_it() -> None:
+    """The state before the first step comes as codes, and the result is quantised."""
+    net = Net(3, opset=14)
+    gates, cells = 3 * HIDDEN, np.eye(3 * HIDDEN, dtype=np.float32)[None]
+    weights = net.const(cells, "w"), net.const(net.rng.normal(size=(1, gates, HIDDEN)).astype(np.float32) * 0.5, "r")
+    made = net.node("GRU", [net.qdq("x", 0.02), *weights, "", "", net.qdq("h", 0.01)], 2, hidden_size=HIDDEN)
+    shapes = {"x": (MANY_STEPS, BATCH, gates), "h": (1, BATCH, HIDDEN)}
+    compiled = compile_graph(read_onnx(net.model(shapes, [net.qdq(made[0], 0.01)])), Options(allow_float=True))
+    (op,) = (op for op in compiled.graph.ops if op.kind == "recurrent")
+    assert {compiled.graph.tensors[name].dtype for name in (op.inputs[3], *op.outputs)} == {"float32"}
     assert compiled.report is not None
 
 

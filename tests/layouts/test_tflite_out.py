@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
-import shutil
-import subprocess
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +15,6 @@ import atonc
 from atonc.compiler.compare.reference import run_tflite
 from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.request.options import Options
-from atonc.delivery.firmware.building import runtime_folder
 from atonc.delivery.generate import generating
 from atonc.delivery.layouts import tflite_model
 from atonc.delivery.layouts.every import layout_files, require_taken, with_layout
@@ -27,12 +25,11 @@ from atonc.doors.cli.cli import main
 from atonc.insight.runs import runs
 from atonc.insight.runs.run_options import RunOptions
 from atonc.machine.base.errors import AtoncError, ModelError, UnsupportedError
-from tests.emit.generated import DIGITS, GCC, needs_compiler
+from tests.emit.generated import DIGITS, needs_compiler
 from tests.reloc import images
 
 litert = pytest.importorskip("ai_edge_litert.interpreter")
 pytestmark = needs_compiler
-TFLM = Path(__file__).parent / "tflm"
 DAMAGED = 200
 RESEALED = 24
 
@@ -112,6 +109,44 @@ def test_what_is_cut_off_in_front_stays_too(tmp_path: Path) -> None:
     assert np.array_equal(found, right)
 
 
+def test_a_file_that_has_one_operator_takes_another(tmp_path: Path) -> None:
+    """With a pool between them that LiteRT computes; it gives the same bytes as the NPU."""
+    first = tmp_path / "first.tflite"
+    first.write_bytes(_file(cut_outputs=("add",)))
+    data = layout_files(LAYOUT, _view(first, cut_inputs=("pool",)))["network.tflite"]
+    codes = [row.code for row in read_model(data).operators]
+    assert codes == [f"CUSTOM {CODE!r}", "MAX_POOL_2D", f"CUSTOM {CODE!r}"]
+    assert data.count(CODE.encode() + b"\0") == 1  # one code for both
+    assert [value.tobytes() for value in _run(data, tmp_path).values()] == _whole(tmp_path)
+
+
+def test_what_stays_in_front_needs_no_translation(tmp_path: Path) -> None:
+    """An operator of somebody in the middle: the network begins behind it, or another ends before it."""
+    schema = tflite_model.load_schema()
+    made = schema.ModelT.InitFromPackedBuf(DIGITS.read_bytes(), 0)
+    graph = made.subgraphs[0]
+    pool = next(k for k, tensor in enumerate(graph.tensors) if tensor.name == b"pool")
+    place = next(k for k, op in enumerate(graph.operators) if pool in op.inputs)
+    odd = copy.deepcopy(graph.tensors[pool])
+    odd.name, reader = "odd", graph.operators[place]
+    graph.tensors.append(odd)
+    reader.inputs = np.where(reader.inputs == pool, len(graph.tensors) - 1, reader.inputs).astype("<i4")
+    made.operatorCodes.append(schema.OperatorCodeT(32, "somebody", 1, 32))
+    edges = [np.array([k], "<i4") for k in (pool, len(graph.tensors) - 1)]
+    graph.operators.insert(place, schema.OperatorT(len(made.operatorCodes) - 1, *edges))
+    path = tmp_path / "somebody.tflite"
+    path.write_bytes(tflite_model._written(made))
+    with pytest.raises(UnsupportedError, match="somebody"):
+        _view(path)
+    data = layout_files(LAYOUT, _view(path, cut_outputs=("pool",)))["network.tflite"]
+    path.write_bytes(data)
+    both = layout_files(
+        LAYOUT, generating.analyze(path, with_layout(Options(verify=False, cut_inputs=("odd",)), LAYOUT))
+    )
+    codes = [row.code for row in read_model(both["network.tflite"]).operators]
+    assert codes == [f"CUSTOM {CODE!r}", "CUSTOM 'somebody'", f"CUSTOM {CODE!r}"]
+
+
 def test_the_file_is_smaller_without_the_weights_of_the_operator() -> None:
     tensors = read_model(_file()).names
     assert set(tensors) == {"image", "probabilities"}
@@ -163,6 +198,11 @@ def test_signature_and_metadata_are_kept(tmp_path: Path) -> None:
         (DIGITS, {"input_type": "float32"}, "image of the model is int8"),
         (DIGITS, {"inputs_allocation": False}, "to supply it"),
         (DIGITS, {"resident": "8k"}, "copied to RAM"),
+        (
+            DIGITS,
+            {"mpool": str(images.pool_file(images.MEMORIES["inside"], "inside_tflite"))},
+            "constants lie in axisram3",
+        ),
         (DIGITS, {"inputs_channel_position": "chfirst"}, "change places"),
     ],
 )
@@ -252,19 +292,29 @@ def test_flags_of_folders_are_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "--until with a .tflite file" in capsys.readouterr().err
 
 
-# --------------------------------------------------------------------------------------------------------------- kernel
-
-
-@pytest.mark.parametrize("tool", [shutil.which("g++"), shutil.which(GCC.replace("gcc", "g++"))], ids=["host", "arm"])
-def test_the_kernel_compiles_without_warnings(tool: str | None) -> None:
-    """Against stand-ins of TFLite Micro's headers: names and signatures of what it calls."""
-    if tool is None:
-        pytest.skip("no such compiler")
-    machine = ["-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard"] if "arm" in Path(tool).name else []
-    folders = [TFLM, runtime_folder("include"), runtime_folder("tflm")]
-    options = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wshadow", "-fno-exceptions", "-fno-rtti", "-fsyntax-only"]
-    defines = ["-DLL_ATON_RT_RELOC", "-DLL_ATON_EB_DBG_INFO"]
-    source = runtime_folder("tflm") / "atonc_npu_kernel.cc"
-    command = [tool, *machine, *options, *defines, *(f"-I{folder}" for folder in folders), str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+def test_a_tail_of_values_stays_in_the_file(tmp_path: Path) -> None:
+    """The three best digits: sizes behind TOPK_V2 depend on values, so the network ends before it by itself."""
+    schema = tflite_model.load_schema()
+    made = schema.ModelT.InitFromPackedBuf(DIGITS.read_bytes(), 0)
+    graph = made.subgraphs[0]
+    (last,) = (int(k) for k in graph.outputs)
+    made.buffers.append(schema.BufferT(np.frombuffer(b"\3\0\0\0", np.uint8)))
+    first = len(graph.tensors)
+    graph.tensors += [
+        schema.TensorT(np.zeros(0, "<i4"), 2, len(made.buffers) - 1, "k"),
+        schema.TensorT(np.array([1, 3], "<i4"), 9, 0, "best", graph.tensors[last].quantization),
+        schema.TensorT(np.array([1, 3], "<i4"), 2, 0, "which"),
+    ]
+    made.operatorCodes.append(schema.OperatorCodeT(48, None, 1, 48))
+    operands = np.array([last, first], "<i4"), np.array([first + 1, first + 2], "<i4")
+    graph.operators.append(schema.OperatorT(len(made.operatorCodes) - 1, *operands))
+    graph.outputs = operands[1]
+    path = tmp_path / "best.tflite"
+    path.write_bytes(tflite_model._written(made))
+    data = layout_files(LAYOUT, _view(path))["network.tflite"]
+    codes = [row.code for row in read_model(data).operators]
+    assert codes[0] == f"CUSTOM {CODE!r}" and codes[-1] == "TOPK_V2" and "CONV_2D" not in codes
+    found = _run(data, tmp_path)
+    (scores,) = (np.frombuffer(value, np.int8) for value in _whole(tmp_path))
+    assert found["best"].tolist() == [sorted(scores.tolist(), reverse=True)[:3]]
+    assert scores[found["which"][0]].tolist() == found["best"][0].tolist()

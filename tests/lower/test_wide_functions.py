@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,7 @@ from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
 from atonc.machine.hw.safety.evidence import PUBLISHED
 from tests.lower.harness import compiled_on_npu, facts, graph_of, run_compiled
+from tests.lower.test_sixteen import conv_graph
 
 ALL = (1, 64, 64, 16)
 
@@ -44,6 +47,8 @@ def every_code(shape: tuple[int, ...] = ALL) -> dict[str, np.ndarray]:
         ("logistic", 64.0, 1.0, 3, True),
         ("tanh", 8.0, 1.0, 3, False),
         ("tanh", 6.0, 1.0, 4, False),
+        ("tanh", 3.3, 1.0, 4, False),
+        ("tanh", 64.0, 1.0, 4, True),
         ("exp", 2.0, 7.4, 3, False),
         ("hard_sigmoid", 5.0, 1.0, 3, False),
         ("silu", 32.0, 10.0, 3, False),
@@ -91,6 +96,25 @@ def test_the_npu_is_never_the_slower_way(kind: str, tables: int) -> None:
         assert compiled.cost.latency_ms < by_cpu / machine.clocks.cpu_mhz / 1e3
     (reason,) = map_ops(facts(function(kind, reach, largest, (1, 1, 1, least - 1)))).reasons
     assert reason.rule.id == "WIDE-FEW"
+
+
+@pytest.mark.parametrize("saturates", [False, True])
+def test_a_layer_in_one_pass_reads_what_the_function_stores_without_its_lowest_bits(saturates: bool) -> None:
+    """Nothing saturates at the ends of a coarser scale: lines keep away from them."""
+    layer = conv_graph(32, 32, 8, 8)
+    x = layer.tensors["x"]
+    given = Tensor("r", x.shape, "int16", Quantisation.per_tensor(x.scale * (1.4 if saturates else 1.0), 0))
+    silu = Op("silu", "silu", ("r",), ("x",), {}, ("silu",))
+    graph = replace(layer, tensors={"r": given, **layer.tensors}, ops=(silu, *layer.ops), inputs=("r",))
+    compiled = compile_graph(graph, Options())
+    assert not compiled.mapped.reasons
+    step = compiled.mapped.context.coarse["x"].step
+    codes = {"r": np.resize(CODES, x.shape).astype(np.int16)}
+    found = Emulation(compiled.program, graph).run(codes, observe=True)["x"].astype(int)
+    exact = run_graph(replace(graph, ops=(silu,), outputs=("x",)), codes)["x"]
+    error = compiled.mapped.context.semantics["silu"].error
+    assert np.abs(found - exact).max() <= error <= 1.5 * step + 1
+    assert step > 1 and (found % step == 0).all()
 
 
 def test_what_bends_too_much_stays_on_the_cpu() -> None:

@@ -16,6 +16,7 @@ from onnx import numpy_helper, shape_inference
 import atonc
 from atonc.compiler.frontends.onnx_recurrent import UNROLLED_STEPS
 from atonc.compiler.frontends.read import read
+from atonc.compiler.ops import run_graph
 from atonc.insight.quantizing.graph import FloatGraph, make_plan
 from atonc.insight.quantizing.loading import load, tidy
 from atonc.insight.quantizing.observe import outputs
@@ -78,9 +79,23 @@ def test_a_cell_written_out_computes_the_same(kind: str, steps: int, more: dict[
             assert np.allclose(found, wanted, atol=2e-6)
 
 
-def test_long_sequences_stay_in_float_and_say_so(tmp_path: Path) -> None:
-    made, notes = write_out(load(save(tmp_path, alone("GRU", UNROLLED_STEPS + 1))))
-    assert "GRU" in {node.op_type for node in made.graph.node}
+@pytest.mark.parametrize("kind", ["GRU", "LSTM"])
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_long_sequences_stay_in_float_behind_a_product(kind: str, direction: str, tmp_path: Path) -> None:
+    model = load(save(tmp_path, alone(kind, UNROLLED_STEPS + 1, batch=2, direction=direction)))
+    made, notes = write_out(model)
+    kinds = [node.op_type for node in tidy(made, "m").graph.node]
+    assert kind in kinds and {"Gemm", "MatMul"} & {*kinds[: kinds.index(kind)]}
+    random, graph = np.random.default_rng(5), FloatGraph(model)
+    feeds = [{n: random.normal(size=graph.shapes[n]).astype(np.float32) for n in graph.inputs} for _ in range(2)]
+    ours = read(save(tmp_path, made))
+    whole = [op.attrs["cell"] for op in ours.ops if op.kind == "recurrent"]
+    assert {cell[: len(kind)] for cell in whole} == {kind.lower()}
+    assert sum(op.kind in ("matmul", "dense") for op in ours.ops) == 1, "the reader knows weights that pick"
+    for feed, one, other in zip(feeds, outputs(model, feeds), outputs(made, feeds), strict=True):
+        values = run_graph(ours, feed)
+        for name, wanted, found in zip(ours.outputs, one, other, strict=True):
+            assert np.allclose(found, wanted, atol=2e-6) and np.allclose(values[name], wanted, atol=1e-5)
     assert len(notes) == 1 and f"{UNROLLED_STEPS + 1} steps" in notes[0] and "export one step" in notes[0]
 
 

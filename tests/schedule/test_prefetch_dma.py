@@ -14,19 +14,25 @@ from atonc.compiler.compile.pipeline import Compiled, compile_graph
 from atonc.compiler.emit.c.files import files
 from atonc.compiler.emit.c.network import CNetwork
 from atonc.compiler.emit.runs import npu_runs
+from atonc.compiler.place.resident import on_chip_spans
 from atonc.compiler.plan.contents import strays
 from atonc.compiler.plan.types import Buffer, BufferKind, DmaPlan, Ride, StepPlan
 from atonc.compiler.request.options import Options
 from atonc.compiler.schedule import check_copies
 from atonc.compiler.schedule.prefetch import with_lists
+from atonc.compiler.search.build import build
+from atonc.compiler.search.generators import prefetch_dma
 from atonc.compiler.search.saved import as_json
+from atonc.compiler.search.weights import in_flash
 from atonc.compiler.verify.emulation import Emulation
+from atonc.insight.explain import actions
 from atonc.machine.base.errors import ConflictError, InputError
 from atonc.machine.cost.network import network_cost
 from atonc.machine.emu.network import EmulatedNetwork, load
 from atonc.machine.hw import dma
 from atonc.machine.hw.dma import DmaCopy, DmaWork, Occupied
 from atonc.machine.hw.machine import stm32n6
+from tests.compiler.candidates import candidate_of
 from tests.compiler.random_graphs import random_graph, random_inputs
 from tests.schedule.test_prefetch import COPY, steps
 
@@ -50,11 +56,29 @@ def test_the_same_results_in_less_time(ahead: Compiled) -> None:
     assert all(np.array_equal(results[0][name], results[1][name]) for name in graph.outputs)
 
 
-@pytest.mark.parametrize("seed", [3, 11, 16, 31])
-def test_never_slower(seed: int) -> None:
-    before, after = (compile_graph(random_graph(seed), options) for options in (PLAIN, AHEAD))
+@pytest.mark.parametrize("seed", [3, 11, 16, 24, 31])
+@pytest.mark.parametrize("flash_mbps", [40, 400])
+def test_never_slower(seed: int, flash_mbps: float) -> None:
+    before, after = (
+        compile_graph(random_graph(seed), replace(options, flash_mbps=flash_mbps)) for options in (PLAIN, AHEAD)
+    )
     assert after.cost.cycles <= before.cost.cycles
-    assert (after.layout.memory.prefetched_bytes > 0) == (after.cost.cycles < before.cost.cycles)
+    assert any(step.dma for step in after.program.steps) == (after.cost.cycles < before.cost.cycles)
+
+
+def test_the_price_of_the_plan_is_that_of_the_program() -> None:
+    plain = candidate_of(compile_graph(random_graph(24), PLAIN), AHEAD)
+    windows = on_chip_spans(plain.setting.memory)
+    for count in (2, 4):
+        lists = prefetch_dma.Lists(plain, windows, count)
+        worth = {one: lists.planner.worth(one) for one in in_flash(plain.made.program, plain.setting.target)}
+        lists.run(sorted((one for one in worth if worth[one] > 0), key=lambda one: -worth[one]))
+        decisions = replace(plain.decisions, fetched=tuple(lists.fetched), by_dma=True)
+        made = build(plain.setting, decisions, plain)
+        assert lists.fetched and made.cycles - plain.cycles <= lists.added + len(made.made.program.steps)
+        assert made.cycles - plain.cycles == pytest.approx(lists.added, rel=0.25)  # waits are later than planned
+    (proposal,) = prefetch_dma.propose(plain)
+    assert proposal.decisions.by_dma and proposal.decisions.fetched == tuple(prefetch_dma.choose(plain, windows))
 
 
 def test_programs_of_the_controller_end_where_the_processor_works(ahead: Compiled) -> None:
@@ -213,9 +237,9 @@ def test_what_a_list_costs() -> None:
         return sum(one.added for one in dma.costs(works, machine)) - 2 * timing.dma_step
 
     assert added() == pytest.approx(alone)
-    assert added(Occupied(1e6, 1e6, 0.0)) == 0
-    assert added(Occupied(1e5, 1e5, 4e4)) == pytest.approx(alone - 6e4)  # the flash is idle for so long
-    assert added(Occupied(1e6, 1e6, 9e5), Occupied(1e6, 1e6, 0.0)) == pytest.approx(alone - 1e5)  # turns, then nothing
+    assert added(Occupied(1e6)) == 0
+    assert added(Occupied(1e5, 4e4)) == pytest.approx(alone - 6e4)  # the flash is idle for so long
+    assert added(Occupied(1e6, 9e5), Occupied(1e6)) == pytest.approx(alone - 1e5)  # turns, then nothing
 
 
 # ------------------------------------------------------------------------------------------------------------- options
@@ -238,3 +262,28 @@ def test_what_is_no_carrier(given: str) -> None:
 def test_what_does_not_go_with_it(more: dict[str, object]) -> None:
     with pytest.raises(ConflictError, match="does not go with"):
         Options(prefetch="dma", **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("more", "offered"),
+    [
+        ({}, True),
+        ({"prefetch": "dma=3"}, False),
+        ({"schedule_with": ("prefetch",)}, False),
+        ({"relocatable": True}, False),
+    ],
+    ids=str,
+)
+def test_it_is_offered_where_it_may_be_given(more: dict[str, object], offered: bool) -> None:
+    graph = random_graph(24)
+    subject = actions.Subject(graph, replace(PLAIN, **more))  # type: ignore[arg-type]
+    assert list(actions._ahead(subject)) == [{"prefetch": "dma"}] * offered
+
+
+def test_what_waiting_for_the_flash_may_bring(ahead: Compiled) -> None:
+    def most(compiled: Compiled, resident: str, may: bool = True) -> int:
+        options = replace(PLAIN, resident=resident)
+        return actions._flash_waits(actions.Subject(compiled.source, options, compiled=compiled, may_be_resident=may))
+
+    plain = compile_graph(random_graph(24), PLAIN)
+    assert most(plain, "0") == 0 and most(plain, "0", may=False) == most(plain, "1k") > most(ahead, "1k")

@@ -180,10 +180,14 @@ def _layer(
     given_bias, state_bias = np.split(biases.astype(np.float64), 2)
     if node.kind == "LSTM":
         given_bias, state_bias = given_bias + state_bias, np.zeros_like(state_bias)
-    flat = node.step("reshape", x, shape=(steps * batch, inputs))
+    given = node.step("reshape", x, shape=(steps * batch, inputs))
     dtype = x.dtype if x.is_float else "float32"
-    turned = np.ascontiguousarray(weights.T.astype(dtype))
-    given = node.step("matmul", flat, node.builder.constant(f"{node.name}:weights", turned))
+    first = picked(weights)
+    if first is None:
+        turned = np.ascontiguousarray(weights.T.astype(dtype))
+        given = node.step("matmul", given, node.builder.constant(f"{node.name}:weights", turned))
+    else:
+        given = part(node, given, 1, first, len(weights))
     if given_bias.any():
         added = node.builder.constant(f"{node.name}:biases", given_bias.astype(dtype))
         given = node.step("add", given, added)
@@ -191,6 +195,13 @@ def _layer(
     return RecurrentLayer(
         node, given, steps, batch, hidden, recurrent=recurrent.T, recurrent_bias=state_bias, start=start, peepholes=none
     )
+
+
+def picked(weights: Array) -> int | None:
+    """Where the inputs begin that are the gates themselves: `quantize` writes the product as a layer of its own."""
+    first = int(np.argmax(weights[0]))
+    columns = weights[:, first : first + len(weights)]
+    return first if np.array_equal(columns, np.eye(len(weights))) and weights.sum() == len(weights) else None
 
 
 def _run(layer: RecurrentLayer, step: Step, reverse: bool) -> tuple[list[Tensor], list[Tensor]]:

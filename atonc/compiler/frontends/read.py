@@ -22,8 +22,14 @@ FOREIGN = {
 ST_INTERMEDIATE = re.compile(r"_OE_\d+_\d+_\d+$")
 
 
-def read(path: Path, cut_outputs: Sequence[str] = (), fixed_shapes: Mapping[str, Any] | None = None) -> Graph:
-    """Reads TFLite and ONNX. `cut_outputs` names tensors to stop at: what comes after them need not be supported."""
+def read(
+    path: Path,
+    cut_outputs: Sequence[str] = (),
+    fixed_shapes: Mapping[str, Any] | None = None,
+    cut_inputs: Sequence[str] = (),
+) -> Graph:
+    """Reads TFLite and ONNX. `cut_outputs` names tensors to stop at: what comes after them need not be supported; nor,
+    in TFLite, what comes before `cut_inputs`."""
     if path.suffix.lower() in FOREIGN:
         raise UnsupportedError(
             f"{FOREIGN[path.suffix.lower()]} models are not read",
@@ -33,7 +39,7 @@ def read(path: Path, cut_outputs: Sequence[str] = (), fixed_shapes: Mapping[str,
             else "export the quantised model as TFLite or ONNX",
         )
     try:
-        graph = _read(path, model_bytes(path), cut_outputs, fixed_shapes or {})
+        graph = _read(path, model_bytes(path), (cut_outputs, cut_inputs), fixed_shapes or {})
         if not graph.outputs:
             raise InputError("the model has no output", remedy="export it with the tensors that you need as outputs")
         return replace(graph, notes=(*graph.notes, *divisor_notes(graph)))
@@ -52,15 +58,17 @@ def in_file(path: Path, error: AtoncError) -> AtoncError:
     return error
 
 
-def _read(path: Path, data: bytes, cut_outputs: Sequence[str], fixed_shapes: Mapping[str, Any]) -> Graph:
+def _read(
+    path: Path, data: bytes, cuts: tuple[Sequence[str], Sequence[str]], fixed_shapes: Mapping[str, Any]
+) -> Graph:
     if is_tflite(path, data):
         from atonc.compiler.frontends.tflite import read_tflite
 
-        graph = read_tflite(data, path.stem, cut_outputs)
+        graph = read_tflite(data, path.stem, *cuts)
         return replace(graph, notes=(*graph.notes, *require_names(fixed_shapes, ())))
     from atonc.compiler.frontends.onnx_qdq import read_onnx
 
-    graph = read_onnx(data, path.stem, cut_outputs, fixed_shapes)
+    graph = read_onnx(data, path.stem, cuts[0], fixed_shapes)
     return replace(graph, notes=(*graph.notes, *_notes(path.stem)))
 
 

@@ -49,8 +49,10 @@ from atonc.machine.base.words import count, instead
 TRANSLATORS = tflite_ops.TRANSLATORS
 
 
-def read_tflite(data: bytes, name: str = "", cut_outputs: Sequence[str] = ()) -> Graph:
-    """The first subgraph of the file; anything damaged is a ModelError."""
+def read_tflite(
+    data: bytes, name: str = "", cut_outputs: Sequence[str] = (), cut_inputs: Sequence[str] = ()
+) -> Graph:
+    """The first subgraph of the file; anything damaged is a ModelError. What is cut off is not translated."""
     model = root(data, b"TFL3")
     subgraphs = model.tables(ModelField.SUBGRAPHS)
     if not subgraphs:
@@ -66,7 +68,9 @@ def read_tflite(data: bytes, name: str = "", cut_outputs: Sequence[str] = ()) ->
     ends = () if tuple(cut_outputs) == UNCUT else tail.outputs if tail else cut_outputs
     if ends:
         edges[1] = _cuts(ends, tensors, _results(tables, codes))
-    chosen, variables = choose_operators(tables, codes, edges[1], bool(ends))
+    starts = [tensors.index[one] for one in cut_inputs if one in tensors.index]
+    chosen, variables = choose_operators(tables, codes, edges[1], bool(ends), starts)
+    edges[0] += starts
     first = _first_values(data, model, codes) if variables else {}
     shown = set(edges[1])
     _carry(variables, first, tensors, edges)
@@ -483,15 +487,18 @@ def find_variables(tables: Sequence[FlatTable], codes: Sequence[str]) -> dict[st
 
 
 def needed_operators(
-    tables: Sequence[FlatTable], outputs: Sequence[int], variables: Collection[Variable] = ()
+    tables: Sequence[FlatTable],
+    outputs: Sequence[int],
+    variables: Collection[Variable] = (),
+    starts: Collection[int] = (),
 ) -> list[int]:
-    """The operators that these tensors depend on, in later runs too."""
+    """The operators that these tensors depend on, from the starts on, in later runs too."""
     producers = {i: k for k, table in enumerate(tables) for i in operand_indices(table, OperatorField.OUTPUTS, str(k))}
     next_value = {variable.read: variable.assigned for variable in variables}
     waiting, chosen = list(outputs), set[int]()
     while waiting:
         tensor = waiting.pop()
-        index = producers.get(tensor)
+        index = producers.get(tensor) if tensor not in starts else None
         if index is not None and index not in chosen:
             chosen.add(index)
             waiting += operand_indices(tables[index], OperatorField.INPUTS, str(index))
@@ -500,14 +507,14 @@ def needed_operators(
 
 
 def choose_operators(
-    tables: Sequence[FlatTable], codes: Sequence[str], outputs: Sequence[int], cut: bool
+    tables: Sequence[FlatTable], codes: Sequence[str], outputs: Sequence[int], cut: bool, starts: Collection[int] = ()
 ) -> tuple[list[int], list[Variable]]:
-    """The operators to translate: all, or where outputs were chosen (`cut`) or variables kept those that they depend
-    on; and the variables that matter to them."""
+    """The operators to translate: all, or where edges were chosen (`cut`, `starts`) or variables kept those that they
+    depend on; and the variables that matter to them."""
     variables = find_variables(tables, codes).values()
-    if not cut and not variables:
+    if not cut and not variables and not starts:
         return list(range(len(tables))), []
-    chosen = needed_operators(tables, outputs, variables)
+    chosen = needed_operators(tables, outputs, variables, starts)
     seen = {i for k in chosen for i in operand_indices(tables[k], OperatorField.OUTPUTS, str(k))}
     plain_ones = [index for index in chosen if _code(tables[index], codes) not in VARIABLE_CODES]
     return plain_ones, [variable for variable in variables if variable.read in seen]

@@ -145,7 +145,7 @@ def _step(gates: list[Ints], cell: Ints, call: OpCall) -> tuple[Ints, Ints]:
     return np.clip(shown + call.out.zero_point, -128, 127), cell
 
 
-READ_AGAIN = ("recurrent",)  # kinds whose result is their state: it stays in floats
+READ_AGAIN = ("recurrent",)  # kinds whose result is their state: before the first step and after, it is in floats
 CELLS = {"gru": (3, 1), "gru_after": (3, 1), "lstm": (4, 2)}  # gates and states
 
 
@@ -175,19 +175,19 @@ def _float_step(cell: str, given: Real, state: Real | None, weights: Real, biase
     """States after a step; `given` by gate."""
     hidden = np.zeros(given.shape[1:]) if state is None else state[0]
 
-    def total(gate: int, seen: Real) -> Real:
-        made = np.zeros(hidden.shape) + biases[gate]
+    def gates(first: int, end: int, seen: Real) -> Real:
+        made = np.zeros(given[first:end].shape) + biases[first:end, None]
         if state is not None:
-            portable.add_products(made, seen, weights[gate].T)
+            portable.add_products(made, seen, weights[first:end].swapaxes(1, 2))
         return made
 
     if cell == "lstm":
-        enter, leave, forget = (portable.logistic(given[k] + total(k, hidden)) for k in range(3))
-        kept = forget * (np.zeros(hidden.shape) if state is None else state[1])
-        kept = kept + enter * portable.tanh(given[3] + total(3, hidden))
+        sums = given + gates(0, 4, hidden)
+        enter, leave, forget = portable.logistic(sums[:3])
+        kept = forget * (np.zeros(hidden.shape) if state is None else state[1]) + enter * portable.tanh(sums[3])
         return [leave * portable.tanh(kept), kept]
-    update, reset = (portable.logistic(given[k] + total(k, hidden)) for k in range(2))
+    update, reset = portable.logistic(given[:2] + gates(0, 2, hidden))
     seen = (reset * hidden).astype(np.float32).astype(np.float64)
-    kept = total(2, hidden) * reset if cell == "gru_after" else total(2, seen)
-    new = portable.tanh(given[2] + kept)
+    said = gates(2, 3, hidden)[0] * reset if cell == "gru_after" else gates(2, 3, seen)[0]
+    new = portable.tanh(given[2] + said)
     return [(1.0 - update) * new + update * hidden]

@@ -9,6 +9,7 @@ import numpy as np
 
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor, check
 from atonc.compiler.ops import is_move
+from atonc.compiler.ops.recurrent import READ_AGAIN
 from atonc.compiler.ops.rounding import AS_CODES, AS_UINT8, ATTRIBUTE, SINGLE, TWICE
 from atonc.compiler.passes.edit import Editor, real_data, renamed, rewrite, rewrites, same_format, with_attrs
 from atonc.compiler.passes.layers import WEIGHTED, bias_values
@@ -147,8 +148,8 @@ def _read_codes(op: Op, editor: Editor) -> list[Op] | None:
     if not _computes(op) and op.kind != "quantize":
         return None
     inputs = []
-    for name in op.inputs:
-        source = editor.producer(name) if name else None
+    for place, name in enumerate(op.inputs):
+        source = editor.producer(name) if name and not (place and op.kind in READ_AGAIN) else None
         inputs.append(source.inputs[0] if source is not None and source.kind == "dequantize" else name)
     if op.kind == "quantize" and tuple(inputs) != op.inputs:
         single = {ATTRIBUTE: SINGLE} if op.attrs.get(ATTRIBUTE) == TWICE else {}
@@ -162,7 +163,7 @@ def _write_codes(op: Op, editor: Editor) -> list[Op] | None:
         return None
     producer = editor.producer(op.inputs[0])
     alone = editor.read_once(op.inputs[0]) and len(producer.outputs if producer else ()) == 1
-    if producer is None or not alone or not _computes(producer):
+    if producer is None or not alone or not _computes(producer) or producer.kind in READ_AGAIN:
         return None
     joined = with_attrs(replace(producer, outputs=op.outputs, origin=(*producer.origin, *op.origin)), (ATTRIBUTE,))
     editor.replace_op(producer, joined)

@@ -30,6 +30,7 @@ from atonc.machine.hw.machine import Machine
 
 # --- cycles
 EPOCH_CYCLES = 5000  # to program and start an epoch: 950 and about 600 words of 7 cycles, as usual convolutions have
+UNIT_CYCLES = 450  # to program one more convolution unit and the engine that feeds it: 65 words of 7 cycles
 MAX_CHAINS = 3  # convolutions side by side, each with its own ARITHs: what published epochs have
 WORTH_LANES = 1.1  # how much longer than the flash the units of a layer must take: else lanes wait for the same kernels
 WORTH_BORDER = 1.25  # the same of windows on a copy with a border: the copy takes its time too
@@ -61,6 +62,7 @@ RESIDENT_CUT_CYCLES = 20_000  # that a part of a constant in RAM must save: it t
 FETCH_BYTES = 1024, 1 << 17  # of a copy ahead: each costs 300 cycles of programming; longer frames were hardly seen
 MOST_FETCHES = 16  # copies of one constant: more are more programs than they save
 LIST_COUNTS = 2, 4, 8, 16, 32, 64  # of copies by the DMA: many come in time, few cost the processor less
+LEAST_SAVED = 100  # cycles by copies of the DMA: every step is rounded
 FETCH_ROUNDS = 3  # weights that left the flash make room there for others
 WORTH_PER_BYTE = 0.25  # cycles that a byte copied ahead must save
 

@@ -11,6 +11,7 @@ from math import prod
 
 import numpy as np
 
+from atonc.compiler.emit.c import memories
 from atonc.compiler.emit.c.buffers_info import Info
 from atonc.compiler.frontends import limits
 from atonc.compiler.frontends.read import is_tflite
@@ -25,6 +26,7 @@ from atonc.machine.base.templates import render_folder
 from atonc.machine.base.words import count, listed
 
 _TYPES = {"float32": "FLOAT", "float64": "DOUBLE"}  # where the runtime calls them otherwise than in capitals
+_FORGETS = "other operators and networks may use the NPU's memories between two inferences"
 _KEPT = "the file keeps the model's inputs and outputs as they are"
 
 
@@ -99,6 +101,9 @@ def _refuses(given: LayoutNetwork) -> Iterator[LayoutRefusal]:
         seen = f"it has {listed(silent)}" if silent else "it keeps states"
         yield LayoutRefusal(seen, "one custom operator keeps nothing from run to run", "export the model with its "
                             "states as inputs and outputs")  # fmt: skip
+    kept = sorted({part.pool.name for part in memories.ram_ranges(given.network) if part.pool.absolute})
+    if kept:
+        yield LayoutRefusal(f"constants lie in {listed(kept)}", _FORGETS, "a board or pool file with flash")
     if given.network.program.user_io:
         rule = "the kernel asks the network for the memory of its inputs and outputs"
         yield LayoutRefusal("the application is to supply it", rule, "leave --no-inputs-allocation and the like out")
@@ -136,5 +141,5 @@ LAYOUT = FolderLayout(
     refuses=_refuses,
     image=RelocOptions(),
     package=("ai_edge_litert", "tflite"),
-    forgets="other operators and networks may use the NPU's memories between two inferences",
+    forgets=_FORGETS,
 )

@@ -179,9 +179,12 @@ def replaced(model: TfliteModel, by: Replacement) -> bytes:
         if tuple(model.shapes[tensor]) != shape:
             graph.tensors[tensor].shape = np.array(shape, "<i4")
             graph.tensors[tensor].shapeSignature = None
-    made.operatorCodes.append(schema.OperatorCodeT(_CUSTOM, CODE, 1, _CUSTOM))
+    codes = [one for one in made.operatorCodes if one.customCode == CODE.encode()]
+    if not codes:
+        codes = [schema.OperatorCodeT(_CUSTOM, CODE, 1, _CUSTOM)]
+        made.operatorCodes += codes
     new = schema.OperatorT(
-        len(made.operatorCodes) - 1,
+        made.operatorCodes.index(codes[0]),
         np.array(by.inputs, "<i4"),
         np.array(by.outputs, "<i4"),
         customOptions=np.frombuffer(by.operator, np.uint8),

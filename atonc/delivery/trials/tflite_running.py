@@ -15,7 +15,15 @@ from atonc.compiler.compare.reference import kernel_sets
 from atonc.compiler.compare.reference_process import ReferenceProcess
 from atonc.compiler.frontends import limits
 from atonc.compiler.frontends.read import in_file
-from atonc.compiler.frontends.tflite_file import FlatTable, OperatorField, QuantField, SubgraphField, TensorField, root
+from atonc.compiler.frontends.tflite_file import (
+    FlatTable,
+    ModelField,
+    OperatorField,
+    QuantField,
+    SubgraphField,
+    TensorField,
+    root,
+)
 from atonc.compiler.ir import Array
 from atonc.delivery.layouts import tflite_model
 from atonc.delivery.layouts.tflite_model import OperatorRow, TfliteModel, npu_operator, read_model, require_intact
@@ -146,7 +154,7 @@ class TfliteRunner:
             for tensor in (*row.inputs, *row.outputs) if row.on_npu else ():
                 if tensor < 0 or not model.types[tensor]:
                     raise ModelError("an operand of unknown type", where=_name(model, tensor))
-        graph = root(model.data, b"TFL3").tables(2)[0].tables(SubgraphField.TENSORS)
+        graph = root(model.data, b"TFL3").tables(ModelField.SUBGRAPHS)[0].tables(SubgraphField.TENSORS)
         self._infos = [_info(model, tensor, graph[tensor]) for tensor in model.inputs]
 
     def _prepare(self) -> None:

@@ -245,6 +245,24 @@ def _edge(name: str, inputs: bool) -> Action:
     return Action(offers, otherwise=turned, bound=lambda subject: subject.edge_cycles(inputs, "transpose"))
 
 
+def _ahead(subject: Subject) -> Iterator[Changes]:
+    """Copies by the DMA, where they may go with the other options."""
+    options = subject.options
+    others = options.encrypt_weights or options.relocatable or PREFETCH in options.schedule_with
+    if not options.prefetch and not others:
+        yield {"prefetch": "dma"}
+
+
+def _flash_waits(subject: Subject) -> int:
+    """Cycles in which epochs do nothing but wait for the flash. Where weights may stay in RAM that brings more, and its
+    price needs no compilation."""
+    if not subject.options.resident and subject.may_be_resident:
+        return 0
+    steps = subject.made.cost.steps
+    waits = (step.parts.get("external", 0.0) - step.parts.get("core", 0.0) for step in steps)
+    return round(sum(wait for wait in waits if wait > 0))
+
+
 def _own_memory(edge: str) -> Action:
     offers = _setting(f"{edge}_allocation", False, Subject.spills)
     return Action(offers, otherwise=f"the application has the memory of the {edge}", for_room=True, moves=True)
@@ -276,6 +294,7 @@ ACTIONS = (
     Action(_setting("no_npu", True, Subject.is_tiny), bound=lambda s: s.figures.cycles if s.is_tiny() else 0),
     Action(_faster_on_cpu),
     Action(_passes, frozenset({mapping.PRODUCT_UNPROVEN.id}), "a pass whose epochs no ST program has", rounds=True),
+    Action(_ahead, otherwise="gives the network a channel of the DMA, which no board has run yet", bound=_flash_waits),
     _edge("inputs_channel_position", inputs=True),
     _edge("outputs_channel_position", inputs=False),
     _own_memory("inputs"),

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.frontends.onnx_qdq import read_onnx
-from atonc.compiler.frontends.onnx_recurrent import UNROLLED_STEPS
+from atonc.compiler.frontends.onnx_recurrent import UNROLLED_STEPS, picked
 from atonc.compiler.ir import Array, Graph, Op
-from atonc.insight.quantizing.graph import CELLS
+from atonc.insight.quantizing.graph import CELLS, copied
 from atonc.machine.base.errors import ModelError
 
 NAMES = {"matmul": "MatMul", "add": "Add", "sub": "Sub", "mul": "Mul", "logistic": "Sigmoid", "tanh": "Tanh",
@@ -31,10 +31,10 @@ def write_out(model: Any) -> tuple[Any, list[str]]:
         if not steps:
             nodes.append(node)
         elif steps > UNROLLED_STEPS:
-            nodes.append(node)
+            nodes += _product_apart(node, known, stored, constants)
             notes.append(
-                f"{node.op_type} {node.name} stays in float: {steps} steps, at most {UNROLLED_STEPS} are written out; "
-                "export one step, with its states as inputs and outputs"
+                f"{node.op_type} {node.name} stays in float behind the product with its inputs: {steps} steps, at most "
+                f"{UNROLLED_STEPS} are written out; export one step, with its states as inputs and outputs"
             )
         else:
             nodes += _written_out(model, node, known, stored, constants)
@@ -49,6 +49,42 @@ def _steps(node: Any, known: Mapping[str, Any]) -> int:
         return 0
     dims = known[node.input[0]].type.tensor_type.shape.dim
     return int(dims[0].dim_value) if len(dims) == 3 else 0
+
+
+def _product_apart(
+    node: Any, known: Mapping[str, Any], stored: Mapping[str, Any], constants: dict[str, Array]
+) -> list[Any]:
+    """What inputs say of the gates of all steps as a layer of its own, which becomes int8; the cell reads it with
+    weights that pick, as the compiler's reader knows."""
+    from onnx import helper, numpy_helper
+
+    if node.input[1] not in stored or (len(node.input) > 3 and node.input[3] and node.input[3] not in stored):
+        return [node]
+    weights = numpy_helper.to_array(stored[node.input[1]])  # [directions, gates, inputs]
+    if weights.ndim != 3 or any(picked(one) is not None for one in weights):
+        return [node]
+    count, gates, inputs = weights.shape
+    steps, batch = (dim.dim_value for dim in known[node.input[0]].type.tensor_type.shape.dim[:2])
+    biased = len(node.input) > 3 and node.input[3]
+    biases = numpy_helper.to_array(stored[node.input[3]]) if biased else np.zeros((count, 2 * gates), weights.dtype)
+    kept = biases.copy()
+    kept[:, :gates] = 0.0
+    name, ends = node.name or node.output[0], {"rows": (steps * batch, inputs), "steps": (steps, batch, count * gates)}
+    held = {
+        "weights": np.ascontiguousarray(weights.reshape(-1, inputs).T),
+        "biases": biases[:, :gates].reshape(-1),
+        "picks": np.eye(count * gates, dtype=weights.dtype).reshape(count, gates, -1),
+        "kept": kept,
+        **{end: np.array(shape, np.int64) for end, shape in ends.items()},
+    }
+    constants.update({f"{name}/{key}": value for key, value in held.items()})
+    nodes, last = list[Any](), node.input[0]
+    for kind, constant in (("Reshape", "rows"), ("MatMul", "weights"), ("Add", "biases"), ("Reshape", "steps")):
+        taken, last = [last, f"{name}/{constant}"], f"{name}/given/{len(nodes)}"
+        nodes.append(helper.make_node(kind, taken, [last], last))
+    cell = copied(node)
+    cell.input[:] = [last, f"{name}/picks", node.input[2], f"{name}/kept", *node.input[4:]]
+    return [*nodes, cell]
 
 
 def _with_nodes(model: Any, nodes: list[Any], constants: Mapping[str, Array]) -> Any:

@@ -282,7 +282,7 @@ def with_dma(
     """Adds what copies by the DMA take and cost beside the steps; all of their time is in doubt."""
     if not any(works):
         return tuple(steps)
-    alone = (Occupied(one.cycles, one.parts.get("core", 0.0), one.parts.get("external", 0.0)) for one in steps)
+    alone = (Occupied(one.cycles, one.parts.get("external", 0.0)) for one in steps)
     found = dma.costs(zip(works, alone, strict=True), machine)
     return tuple(map(partial(_beside_dma, machine), steps, works, found))
 

@@ -47,11 +47,14 @@ class DmaWork:
 
 @dataclass(frozen=True)
 class Occupied:
-    """Cycles of a step, and of these what reads flash and what could go on meanwhile."""
+    """Cycles of a step, and how many of them its engines read memory outside the chip."""
 
     cycles: float
-    core: float = 0.0
     external: float = 0.0
+
+    @property
+    def idle(self) -> float:
+        return max(0.0, self.cycles - self.external)
 
 
 @dataclass(frozen=True)
@@ -81,8 +84,7 @@ def costs(steps: Iterable[tuple[DmaWork | None, Occupied]], machine: Machine) ->
         if work is not None:
             waited = machine.timing.dma_step + (left if work.waits else 0.0)
             left = (0.0 if work.waits else left) + list_cycles(work.starts, machine)
-        idle = step.cycles if not step.core and not step.external else max(0.0, step.core - step.external)
-        hidden = min(left, idle)
+        hidden = min(left, step.idle)
         turns = min(left - hidden, step.external)
         left -= hidden + turns
         yield DmaCost(waited + turns, hidden)

@@ -115,6 +115,8 @@ _INDEX_BITS = 5
 _SLACKS = (0, 1, 2, 4, 16, 255)  # with the last one any row fits
 # (B, C) shifts inside what public networks use; fine ones first, then ones that reach steeper functions
 _SHIFTS = tuple(Shifts(b, c, 15) for b, c in ((2, 9), (4, 10), (6, 11), (7, 12), (8, 13)))
+# with fewer bits behind the sum A reaches four times as far, for tables whose slopes change fast
+_BENT = tuple(Shifts(b, c, 13) for b, c in ((5, 10), (6, 11), (7, 12)))
 _SMALLER = 24576  # the largest A of public networks; their B and C are larger
 
 
@@ -159,6 +161,15 @@ def fits(table: Array) -> Iterator[FunctionTable]:
     nearest first."""
     yield fit_table(table)
     yield from _fit_otherwise(np.ascontiguousarray(table, np.int8).tobytes())
+
+
+def bent_fits(table: Array) -> Iterator[FunctionTable]:
+    """Tables with coefficients that bend more, and are coarser."""
+    wanted = np.ascontiguousarray(table, np.int8)
+    for shifts in _BENT:
+        found = _fit_with(wanted, shifts, MOST_ERROR)
+        if found is not None:
+            yield found
 
 
 @lru_cache(maxsize=64)

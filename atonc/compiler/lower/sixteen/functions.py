@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from atonc.compiler.ir import Op
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.elementwise.function import fitted
-from atonc.compiler.lower.elementwise.tables import FunctionTable
+from atonc.compiler.lower.elementwise.tables import FunctionTable, bent_fits
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics.arithmetic import Ints, ints, limited, shifted, table_codes
 from atonc.compiler.lower.semantics.arithmetic import pair as pair_codes
@@ -34,6 +34,8 @@ from atonc.compiler.lower.units.wiring import Wiring, in_pieces, origin_of, pack
 from atonc.compiler.ops.curves import CODES, function_codes
 from atonc.compiler.ops.functions import FUNCTIONS, RANGES
 from atonc.compiler.plan.build import TaskBuilder
+from atonc.compiler.plan.coarse import CoarseCodes
+from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.plan.policy import FUNCTION_PIECE, LEAST_FUNCTION
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.rules import WIDE_FEW, WIDE_FUNCTION
@@ -42,14 +44,19 @@ from atonc.machine.hw.limits import ALIGNED, UNITS
 from atonc.machine.hw.safety.evidence import Trust
 
 MOST_ERROR = 8  # codes: layers of 16 bits in one pass are off by 3 to 16
-_KINDS = [kind for kind in FUNCTIONS if kind not in (*RANGES, "clip", "hard_swish", "leaky_relu")]
+_MOST_STORED = 1.5  # of what is stored on a coarser scale
+_MOST_MARGIN = 2  # of its numbers
+_OTHERWISE = (*RANGES, "clip", "hard_swish", "leaky_relu")
+KINDS = ("table", *(kind for kind in FUNCTIONS if kind not in _OTHERWISE))
 _RUNS = 256  # high bytes
 _SHIFT = 14  # of the sum of a slope and a rest, as seen
 _STRETCH = 64  # steps of g
 _FLAT = 1  # codes: where nothing changes any more
 _PARTS_OF_TOP = 8
 _TELLS = 0.25  # of a run inside the format: less does not tell how steep it is
+_CLOSE = 1  # of a table: further ones are not looked for
 _LANES = UNITS["ACTIV"]
+WHOLE = CoarseCodes(0, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,71 +87,80 @@ class Lines:
     slope: FunctionTable
     parts: tuple[tuple[AffinePair, FunctionTable], ...]  # the sums, one after the other, and what each adds
     results: Array  # of all codes
-    error: int
+    error: float
 
     @staticmethod
     def of(
-        halves: Halves, slope: FunctionTable, parts: Sequence[tuple[AffinePair, FunctionTable]], exact: Ints
+        halves: Halves, slope: FunctionTable, parts: Sequence[tuple[AffinePair, FunctionTable]], exact: Array
     ) -> Lines:
         high, low = halves(CODES)
         found = table_codes(slope)[high + 128] * low
         for rule, table in parts:
             found = pair_codes(rule, found, table_codes(table)[high + 128])
-        return Lines(halves, slope, tuple(parts), found.astype(np.int16), int(np.abs(found - exact).max()))
+        return Lines(halves, slope, tuple(parts), found.astype(np.int16), float(np.abs(found - exact).max()))
 
 
-def lines_of(exact: Array, trust: Trust) -> Lines:
+def lines_of(exact: Array, trust: Trust, most: float = MOST_ERROR) -> Lines:
     """The first that is near enough, of few tables; or the nearest."""
-    return _nearest(np.ascontiguousarray(exact, "<i2").tobytes(), trust)
+    return _nearest(np.ascontiguousarray(exact, np.float64).tobytes(), trust, most)
 
 
-@lru_cache(maxsize=256)
-def _nearest(data: bytes, trust: Trust) -> Lines:
-    exact, best = np.frombuffer(data, "<i2").astype(np.int64), None
+@lru_cache(maxsize=128)
+def _nearest(data: bytes, trust: Trust, most: float) -> Lines:
+    exact, best = np.frombuffer(data, np.float64), None
     for found in _ways(exact, trust):
         best = found if best is None or found.error < best.error else best
-        if best.error <= MOST_ERROR:
+        if best.error <= most:
             break
     assert best is not None
     return best
 
 
-def _ways(exact: Ints, trust: Trust) -> Iterator[Lines]:
+def _ways(exact: Array, trust: Trust) -> Iterator[Lines]:
     for tables in (1, 2):
         for stretch in dict.fromkeys((_STRETCH, _useful_stretch(exact))):
             yield _fitted(exact, Halves(stretch), tables, trust)
 
 
-def _useful_stretch(exact: Ints) -> int:
+def _useful_stretch(exact: Array) -> int:
     """Until the last code that changes anything is the last that there is."""
     changing = np.flatnonzero((np.abs(exact - exact[0]) > _FLAT) & (np.abs(exact - exact[-1]) > _FLAT))
     reach = int(np.abs(CODES[changing]).max()) if changing.size else HIGHEST
     return min(_STRETCH * HIGHEST // max(reach, 1), 127 * _STRETCH)
 
 
-def _fitted(exact: Ints, halves: Halves, tables: int, trust: Trust) -> Lines:
+def _fitted(exact: Array, halves: Halves, tables: int, trust: Trust) -> Lines:
     """`tables`: of what lines begin with, but the last one."""
     high, low = halves(CODES)
     starts = np.searchsorted(high, np.arange(-128, 128))
     slopes = _slopes(exact, low, starts)
     factor = max(1, ceil(float(np.abs(slopes).max()) / 127 * 2**_SHIFT))
     factor = min(factor, HIGHEST)
-    slope = fitted(limited(np.rint(slopes * 2**_SHIFT / factor).astype(np.int64), 8), trust)
+    slope = _nearest_table(np.rint(slopes * 2**_SHIFT / factor).astype(np.int64), trust)
     begins = _begins(exact, factor * slope.codes[high + 128].astype(np.int64) * low / 2**_SHIFT, starts)
     middle = int(begins.max() + begins.min()) // 2
     coarse = max(1, ceil(int(begins.max() - begins.min()) / 255))
     steps = (coarse, max(1, coarse // _PARTS_OF_TOP))[:tables]
     left, parts = begins - middle, list[tuple[AffinePair, FunctionTable]]()
     for step, finer in zip(steps, (*steps[1:], 1), strict=True):
-        table = fitted(_whole_steps(left, step, 127 * finer), trust)
+        table = _nearest_table(_whole_steps(left, step, 127 * finer), trust)
         parts.insert(0, (AffinePair(1, step, 0, 0, 0, 0, 0, 2), table))
         left = left - step * table.codes.astype(np.int64)
     shift = max(0, int(np.abs(middle)).bit_length() + _SHIFT - 15)
     first = AffinePair(factor, 1 << _SHIFT, middle << _SHIFT >> shift, 0, 0, shift, _SHIFT, 2)
-    return Lines.of(halves, slope, [(first, fitted(limited(left, 8), trust)), *parts], exact)
+    return Lines.of(halves, slope, [(first, _nearest_table(left, trust)), *parts], exact)
 
 
-def _slopes(exact: Ints, low: Ints, starts: Ints) -> Array:
+def _nearest_table(wanted: Ints, trust: Trust) -> FunctionTable:
+    table = limited(wanted, 8)
+    found = fitted(table, trust)
+    if found.error <= _CLOSE:
+        return found
+    bent = (one for one in bent_fits(table) if not untrusted_unit(one.config, "", trust))
+    return min((found, *bent), key=lambda one: (one.error, one.wrong))
+
+
+def _slopes(exact: Array, low: Ints, starts: Ints) -> Array:
     """A run rises from its first to its last code inside the format; or as a neighbour does that tells more."""
     slopes, told = np.zeros(_RUNS), np.zeros(_RUNS)
     for number, (start, end) in enumerate(zip(starts, (*starts[1:], CODES.size), strict=True)):
@@ -160,11 +176,11 @@ def _slopes(exact: Ints, low: Ints, starts: Ints) -> Array:
     return steepest
 
 
-def _inside(exact: Ints) -> NDArray[np.bool_]:
+def _inside(exact: Array) -> NDArray[np.bool_]:
     return (exact > LOWEST) & (exact < HIGHEST)
 
 
-def _begins(exact: Ints, risen: Array, starts: Ints) -> Ints:
+def _begins(exact: Array, risen: Array, starts: Ints) -> Ints:
     """In the middle of what lies between the lines and the results, of the results inside the format: a line may begin
     beyond it. Where there are none, it is flat."""
     left, inside, ends = exact - risen, _inside(exact), (*starts[1:], CODES.size)
@@ -201,23 +217,44 @@ def _whole_line(left: Ints, step: int, room: int) -> Ints | None:
     return None
 
 
-@recipe("table", *_KINDS, wide=True)
+@recipe(*KINDS, wide=True)
 def lower_function(op: Op, context: Context) -> list[TaskGroup]:
     x, y = context.tensor(op.inputs[0]), context.tensor(op.outputs[0])
     require_centred(x, y)
     exact = function_codes(op, context.graph)
     assert exact is not None, "these are the functions of one code"
-    lines = lines_of(exact, context.facts.target.trust)
-    least = LEAST_FUNCTION * (1 + len(lines.parts)) // 3
-    if x.elements < least:
-        raise Refusal(WIDE_FEW, f"{x.elements:,} values", f"{least:,}", WIDE_FEW.remedy)
-    if lines.error > MOST_ERROR:
-        raise Refusal(WIDE_FUNCTION, f"{op.kind}: {lines.error:,} LSB (int16)", f"{MOST_ERROR}", WIDE_FUNCTION.remedy)
-    context.explain(op, lambda given: [ints(lines.results[ints(given[0]) - LOWEST])], lines.error)
+    _require_many(x.elements, LEAST_FUNCTION)
+    coarse = context.coarse.get(y.name, WHOLE)
+    most = max(_MOST_STORED, MOST_ERROR / coarse.step)
+    lines = _stored_lines(exact, coarse, context.facts.target.trust, most)
+    if lines is None or lines.error > most:
+        error = lines.error if lines else most
+        seen = f"{op.kind}: {error * coarse.step:,.3g} LSB (int16)"
+        raise Refusal(WIDE_FUNCTION, seen, f"{most * coarse.step:g}", WIDE_FUNCTION.remedy)
+    _require_many(x.elements, LEAST_FUNCTION * (1 + len(lines.parts)) // 3)
+    results = coarse.codes(lines.results)
+    error = float(np.abs(results - exact.astype(np.int64)).max())
+    context.explain(op, lambda given: [results[ints(given[0]) - LOWEST]], error)
     names, groups = (context.buffer(x.name), context.buffer(y.name)), list[TaskGroup]()
     for start, count in in_pieces(x.elements, FUNCTION_PIECE, ALIGNED):
         groups += _piece(op, context, lines, names, start, count)
     return groups
+
+
+def _require_many(elements: int, least: int) -> None:
+    if elements < least:
+        raise Refusal(WIDE_FEW, f"{elements:,} values", f"{least:,}", WIDE_FEW.remedy)
+
+
+def _stored_lines(exact: Array, coarse: CoarseCodes, trust: Trust, most: float) -> Lines | None:
+    """Nothing saturates at the ends of a coarser scale: lines keep away from them by what they would go beyond."""
+    low, high = ((end >> coarse.dropped) + coarse.zero for end in (LOWEST, HIGHEST))
+    stored = np.clip(exact / coarse.step + coarse.zero, low, high)
+    for margin in range(_MOST_MARGIN + 1):
+        lines = lines_of(np.clip(stored, low + margin, high - margin), trust, most)
+        if low <= lines.results.min() and lines.results.max() <= high:
+            return lines
+    return None
 
 
 def _piece(

@@ -47,6 +47,7 @@ from atonc.compiler.lower.conv.wide_results import MOST_SHIFT, SCALAR, WideRequa
 from atonc.compiler.lower.registry import Refusal, recipe
 from atonc.compiler.lower.semantics.arithmetic import Ints, ints, limited
 from atonc.compiler.lower.semantics.sums import LoweredSums, SumChain, requantised
+from atonc.compiler.lower.sixteen.functions import KINDS as FUNCTION_KINDS
 from atonc.compiler.lower.sixteen.streams import (
     HIGHEST,
     LOWEST,
@@ -472,8 +473,8 @@ def _copied_error(layer: ConvLayer, coarse: CoarseCodes) -> float:
 
 
 def coarse_tensors(context: Context, but: frozenset[str]) -> Mapping[str, CoarseCodes]:
-    """Tensors that are stored on a coarser scale: written by one such layer and read by others only, each of which says
-    how many bits its sums hold."""
+    """Tensors that are stored on a coarser scale: written by one such layer or by a function, and read by such layers
+    only, each of which says how many bits its sums hold."""
     facts, found = context.facts, dict[str, CoarseCodes]()
     if facts.numerics == "2.x" or not is_allowed(context):
         return found
@@ -486,7 +487,9 @@ def coarse_tensors(context: Context, but: frozenset[str]) -> Mapping[str, Coarse
         low, high = producer.attrs.get("clip") or (LOWEST, HIGHEST)
         one_end = (max(LOWEST, int(low)), min(HIGHEST, int(high))) in _CLIPS  # that one unit gives its results
         alone = all(op.inputs[0] == name and op.inputs.count(name) == 1 for op in readers)
-        if not one_end or not alone or not all(_is_layer(op, context) for op in (*readers, producer)):
+        if not one_end or not alone or not all(_is_layer(op, context) for op in readers):
+            continue
+        if not (_is_layer(producer, context) or _is_function(producer, context)):
             continue
         try:
             layers = [_wide_layer(op, context.tensor(op.inputs[1]), context.draft()) for op in readers]
@@ -502,6 +505,13 @@ def _is_layer(op: Op, context: Context) -> bool:
         return False
     centred = is_centred(context.tensor(op.inputs[0])) and is_centred(context.tensor(op.outputs[0]))
     return centred and _are_weights(context.tensor(op.inputs[1]))
+
+
+def _is_function(op: Op, context: Context) -> bool:
+    """An operator of which the NPU computes codes on any scale."""
+    if op.kind not in FUNCTION_KINDS or op.name in context.facts.on_cpu:
+        return False
+    return is_centred(context.tensor(op.inputs[0])) and is_centred(context.tensor(op.outputs[0]))
 
 
 def _are_weights(tensor: Tensor) -> bool:

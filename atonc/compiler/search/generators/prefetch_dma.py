@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 from atonc.compiler.place.resident import on_chip_spans
-from atonc.compiler.plan.policy import FETCH_BYTES, FETCH_ROUNDS, LIST_COUNTS
+from atonc.compiler.plan.policy import FETCH_BYTES, FETCH_ROUNDS, LEAST_SAVED, LIST_COUNTS
 from atonc.compiler.search.candidate import Candidate
 from atonc.compiler.search.generators.prefetch import Planner
 from atonc.compiler.search.log import Proposal
@@ -21,7 +21,7 @@ from atonc.compiler.search.weights import Weights, in_flash, moved
 from atonc.compiler.select.decisions import Copy, Fetched
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.spans import Span
-from atonc.machine.hw.dma import BEAT_BYTES, BURST_BYTES, DmaCopy, list_cycles
+from atonc.machine.hw.dma import BEAT_BYTES, BURST_BYTES, DmaCopy, Occupied, list_cycles
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,12 @@ class ListPart:
 
 
 def propose(candidate: Candidate) -> Iterator[Proposal]:
-    """Beside the program without copies, which is kept where the lists cost more than they bring."""
+    """Nothing is copied where the lists would cost more than they bring."""
     decisions, setting = candidate.decisions, candidate.setting
     if setting.by_dma and decisions.fetched is None and not decisions.undecided:
         fetched = choose(candidate, on_chip_spans(setting.memory))
         reason = f"--prefetch dma: {len(fetched)} constants are copied ahead"
-        yield Proposal(replace(decisions, fetched=()), "weights stay where they are", candidate)
-        if fetched:
-            yield Proposal(replace(decisions, fetched=tuple(fetched), by_dma=True), reason, candidate)
+        yield Proposal(replace(decisions, fetched=tuple(fetched), by_dma=bool(fetched)), reason, candidate)
 
 
 def choose(candidate: Candidate, windows: Sequence[Span]) -> list[Fetched]:
@@ -51,7 +49,7 @@ def choose(candidate: Candidate, windows: Sequence[Span]) -> list[Fetched]:
     listed = [one for one in in_flash(program, target) if one.address % BEAT_BYTES == 0]
     worth = {weights: planner.worth(weights) for weights in listed}
     listed = [weights for weights in listed if worth[weights] > 0]
-    best: tuple[float, list[Fetched]] = (0.0, [])
+    best: tuple[float, list[Fetched]] = (-LEAST_SAVED, [])
     for count in LIST_COUNTS if listed else ():
         for per_byte in (False, True):
             found = Lists(candidate, windows, count)
@@ -68,13 +66,11 @@ class Lists:
         self.machine = candidate.setting.target.machine
         steps = candidate.cost.steps
         self.external = [one.parts.get("external", 0.0) for one in steps]
-        self.idle = [
-            max(0.0, one.parts["core"] - one.parts["external"]) if "core" in one.parts else float(one.cycles)
-            for one in steps
-        ]
+        self.idle = [Occupied(one.cycles, used).idle for one, used in zip(steps, self.external, strict=True)]
         self.begins = _places(self.idle, count)
         self.load = [0.0] * len(self.begins)  # cycles of flash that each list needs
         self.beside = [0.0] * len(self.begins)  # what it adds to the steps from its beginning to the next
+        self.first = [len(steps)] * len(self.begins)  # step that reads what a list brings
         self.added = 0.0
         self.fetched: list[Fetched] = []
 
@@ -130,24 +126,32 @@ class Lists:
         load, idle, external = list(self.load), list(self.idle), list(self.external)
         for n, one in priced.items():
             external[n - 1] = one.detail["external"]
-            idle[n - 1] = max(0.0, one.detail["core"] - one.detail["external"])
-        fresh = 0
+            idle[n - 1] = Occupied(one.cycles, external[n - 1]).idle
+        first = list(self.first)
         for part in parts:
-            fresh += not load[part.number]
+            first[part.number] = min(first[part.number], min(weights.readers) - 1)
             transfer = DmaCopy(weights.address + part.offset, address + part.offset, part.size_bytes)
             load[part.number] += list_cycles([transfer], self.machine)
         changed = {part.number for part in parts} | {self._list_at(n - 1) for n in weights.readers}
         beside = list(self.beside)
         for number in changed:
             beside[number] = self._beside(number, load, idle, external)
-        added = sum(beside) - sum(self.beside) + fresh * self.machine.timing.dma_step - saved
+        cuts = self._cuts(load, first) - self._cuts(self.load, self.first)
+        added = sum(beside) - sum(self.beside) + cuts * self.machine.timing.dma_step - saved
         if added >= 0:
             return False
-        self.load, self.idle, self.external, self.beside = load, idle, external, beside
+        self.load, self.idle, self.external, self.beside, self.first = load, idle, external, beside, first
         self.added += added
         self.planner.epochs |= epochs
         self.planner.cycles |= {n: one.cycles for n, one in priced.items()}
         return True
+
+    def _cuts(self, load: Sequence[float], first: Sequence[int]) -> int:
+        """In front of how many steps the CPU has something to do."""
+        used = [number for number, cycles in enumerate(load) if cycles]
+        begins = [self.begins[number] for number in used]
+        waits = (min(first[n], behind) for n, behind in zip(used, (*begins[1:], len(self.idle)), strict=False))
+        return len({*begins, *waits})
 
     def _list_at(self, step: int) -> int:
         return max(n for n, begin in enumerate(self.begins) if begin <= step)

@@ -431,24 +431,23 @@ def _after(kind: int, given: Array, before: Array | None, weights: Array, biases
     """States of all rows after a step."""
     hidden = np.zeros((len(given), weights.shape[1])) if before is None else before[0]
 
-    def sums(gate: int, state: Array) -> Array:
-        found: Array = np.zeros(state.shape) + biases[gate]
+    def sums(first: int, end: int, state: Array) -> Array:
+        """By row, gate and cell."""
+        found: Array = np.zeros((len(given), end - first, weights.shape[1])) + biases[first:end]
         for i in range(state.shape[1] if before is not None else 0):
-            found = found + state[:, i, None] * weights[gate, :, i]
+            found = found + state[:, i, None, None] * weights[first:end, :, i]
         return found
 
     if kind == LSTM:
-        enter, leave, forget = (logistic(given[:, g] + sums(g, hidden)) for g in range(3))
-        cell = forget * (0.0 if before is None else before[1])
-        cell = cell + enter * hyperbolic_tangent(given[:, 3] + sums(3, hidden))
+        total = given + sums(0, 4, hidden)
+        enter, leave, forget = np.moveaxis(logistic(total[:, :3]), 1, 0)
+        cell = forget * (0.0 if before is None else before[1]) + enter * hyperbolic_tangent(total[:, 3])
         return np.stack([leave * hyperbolic_tangent(cell), cell])
-    update, reset = (logistic(given[:, g] + sums(g, hidden)) for g in range(2))
-    if kind == GRU_AFTER:
-        kept = sums(2, hidden) * reset
-    else:
-        kept = sums(2, (reset * hidden).astype(np.float32).astype(np.float64))
-    new = hyperbolic_tangent(given[:, 2] + kept)
-    return ((1.0 - update) * new + update * hidden)[None]
+    update, reset = np.moveaxis(logistic(given[:, :2] + sums(0, 2, hidden)), 1, 0)
+    seen = hidden if kind == GRU_AFTER else (reset * hidden).astype(np.float32).astype(np.float64)
+    said = sums(2, 3, seen)[:, 0]
+    new = hyperbolic_tangent(given[:, 2] + (said * reset if kind == GRU_AFTER else said))
+    return np.asarray((1.0 - update) * new + update * hidden)[None]
 
 
 SUM, MEAN, MAX, MIN, PROD = range(5)

@@ -11,7 +11,7 @@ typedef enum { kTfLiteNoType = 0 } TfLiteType;
 
 typedef struct TfLiteIntArray {
     int size;
-    int data[];
+    int data[1];
 } TfLiteIntArray;
 
 typedef union TfLitePtrUnion {
