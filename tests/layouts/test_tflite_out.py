@@ -290,3 +290,31 @@ def test_flags_of_folders_are_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     path.write_bytes(_file())
     assert main(["run", str(path), "--until", "2"]) == 2
     assert "--until with a .tflite file" in capsys.readouterr().err
+
+
+def test_a_tail_of_values_stays_in_the_file(tmp_path: Path) -> None:
+    """The three best digits: sizes behind TOPK_V2 depend on values, so the network ends before it by itself."""
+    schema = tflite_model.load_schema()
+    made = schema.ModelT.InitFromPackedBuf(DIGITS.read_bytes(), 0)
+    graph = made.subgraphs[0]
+    (last,) = (int(k) for k in graph.outputs)
+    made.buffers.append(schema.BufferT(np.frombuffer(b"\3\0\0\0", np.uint8)))
+    first = len(graph.tensors)
+    graph.tensors += [
+        schema.TensorT(np.zeros(0, "<i4"), 2, len(made.buffers) - 1, "k"),
+        schema.TensorT(np.array([1, 3], "<i4"), 9, 0, "best", graph.tensors[last].quantization),
+        schema.TensorT(np.array([1, 3], "<i4"), 2, 0, "which"),
+    ]
+    made.operatorCodes.append(schema.OperatorCodeT(48, None, 1, 48))
+    operands = np.array([last, first], "<i4"), np.array([first + 1, first + 2], "<i4")
+    graph.operators.append(schema.OperatorT(len(made.operatorCodes) - 1, *operands))
+    graph.outputs = operands[1]
+    path = tmp_path / "best.tflite"
+    path.write_bytes(tflite_model._written(made))
+    data = layout_files(LAYOUT, _view(path))["network.tflite"]
+    codes = [row.code for row in read_model(data).operators]
+    assert codes[0] == f"CUSTOM {CODE!r}" and codes[-1] == "TOPK_V2" and "CONV_2D" not in codes
+    found = _run(data, tmp_path)
+    (scores,) = (np.frombuffer(value, np.int8) for value in _whole(tmp_path))
+    assert found["best"].tolist() == [sorted(scores.tolist(), reverse=True)[:3]]
+    assert scores[found["which"][0]].tolist() == found["best"][0].tolist()
