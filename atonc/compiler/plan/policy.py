@@ -30,6 +30,7 @@ from atonc.machine.hw.machine import Machine
 
 # --- cycles
 EPOCH_CYCLES = 5000  # to program and start an epoch: 950 and about 600 words of 7 cycles, as usual convolutions have
+UNIT_CYCLES = 450  # to program one more convolution unit and the engine that feeds it: 65 words of 7 cycles
 MAX_CHAINS = 3  # convolutions side by side, each with its own ARITHs: what published epochs have
 WORTH_LANES = 1.1  # how much longer than the flash the units of a layer must take: else lanes wait for the same kernels
 WORTH_BORDER = 1.25  # the same of windows on a copy with a border: the copy takes its time too

@@ -28,7 +28,7 @@ from atonc.compiler.lower.conv.chains import (
 from atonc.compiler.lower.conv.engines import PACKED, feature_engine
 from atonc.compiler.lower.conv.kernel_parts import MAX_PADDING, Part
 from atonc.compiler.plan.evidence import untrusted_unit
-from atonc.compiler.plan.policy import CHEAP, EPOCH_CYCLES, MAX_CHAINS, MOST_TRIED
+from atonc.compiler.plan.policy import CHEAP, EPOCH_CYCLES, MAX_CHAINS, MOST_TRIED, UNIT_CYCLES
 from atonc.compiler.plan.streams import Area, Frames
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import BUS_BYTES, LEAST_READ_BACK, MAX_CHAIN, MOST_PASSES, UNITS
@@ -171,13 +171,15 @@ def _chosen(
     candidates = [c for mode in modes for c in _candidates(parts, channels, outputs, mode, target, within)]
     candidates = [c for c in candidates if loops or c.slots.passes == 1 or (c.form.ring and c.units == 1)]
     candidates = [c for c in candidates if not outputs % c.kernels or not (outputs - outputs % c.kernels) % whole]
-    best = _first_trusted(candidates, _preference, parts, outputs, target)
+    rounded = within.share is not None or not loops  # passes and pieces round: releases 2.x decide how many there are
+    preference = _by_work if rounded else _preference
+    best = _first_trusted(candidates, preference, parts, outputs, target)
     if best is None or best[0].bank_cycles <= best[0].unit_cycles:
         return None if best is None else _tiled(*best)
     # units that are left for other kernels do more than the last few cycles
     fastest = best[0]
     near = [c for c in candidates if c.slots.passes == fastest.slots.passes and c.cycles <= CHEAP * fastest.cycles]
-    best = _first_trusted(near, lambda c: (c.units, *_preference(c)), parts, outputs, target)
+    best = _first_trusted(near, lambda c: (c.units, *preference(c)), parts, outputs, target)
     assert best is not None  # the fastest is one of them
     return _tiled(*best)
 
@@ -284,7 +286,11 @@ class TilingCandidate(NamedTuple):
 
 def _preference(c: TilingCandidate) -> tuple[int, ...]:
     """Lanes are cut later, from what is chosen here: a chain that leaves units for others is worth more than a long one
-    that is hardly faster."""
+    that is hardly faster. Cycles that one more unit takes to be programmed are not worth looking at."""
+    return max(c.least, UNIT_CYCLES), max(c.lane, UNIT_CYCLES), c.units, *_by_work(c)
+
+
+def _by_work(c: TilingCandidate) -> tuple[int, ...]:
     return c.least, c.lane, c.units, -c.kernels, -c.slots.batch
 
 
