@@ -217,7 +217,7 @@ def test_the_type_checker_is_asked_about_one_mistake_of_every_file_at_once() -> 
     ]
 
 
-BEHIND = """def clipped(values, low):
+BEHIND = """def clipped(values, low, most=7):
     if low < 0:
         raise ValueError(low)
     values[1:] = [low]
@@ -231,10 +231,14 @@ def places(*changes: tuple[str, str], text: str = BEHIND) -> list[tuple[int, Mis
 
 def test_mistakes_stand_behind_switches() -> None:
     wanted = places(
-        ("raise ValueError(low)", "pass"), ("low + 3", "(low - 3)"), ("3", "4"), ("values[1:]", "values[2:]")
+        ("raise ValueError(low)", "pass"),
+        ("low + 3", "(low - 3)"),
+        ("3", "4"),
+        ("values[1:]", "values[2:]"),
+        ("7", "8"),
     )
     text, left = switched(BEHIND.encode(), wanted)
-    assert left == {1, 3}, "one holds another, one is a target"
+    assert left == {1, 3, 4}, "one holds another, one is a target, one a default"
     results, seen = [], list[int]()
     for active in (-1, 0, 2):
         space: dict[str, Any] = {"planted_mistake": lambda number, on=active: seen.append(number) or number == on}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import os
 import resource
 import select
@@ -18,12 +19,13 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 SWITCH, ACTIVE, REACHED = "planted_mistake", "PLANTED_MISTAKE", "PLANTED_MISTAKES_REACHED"
 CLEAN_SECONDS, FILE_SECONDS = 3, 20  # of the processor: one test without a mistake, a file of them
-MOST_CASES = 4  # of a test with parameters
+MOST_CASES = 4  # of a test with parameters, where single tests are asked
 TRIES, TRY_SECONDS = 12, 8  # of a mistake, in one file of tests
 SITE = f'''"""The switch of planted mistakes, in every process of the tests."""
 import atexit, builtins, os
@@ -57,10 +59,14 @@ class Place(Protocol):
 
 def switched(source: bytes, places: Iterable[tuple[int, Place]]) -> tuple[bytes, set[int]]:
     """The file with every mistake behind its switch, and those that cannot stand behind one (a target, a pattern) or
-    inside of another."""
+    inside of another; nor a default of an argument."""
     text, left, after = source, set[int](), len(source) + 1
+    once = list(_computed_once(source))
     for number, place in sorted(places, key=lambda one: -one[1].at):
         end = place.at + len(place.old.encode())
+        if any(first <= place.at < last for first, last in once):
+            left.add(number)
+            continue
         old, new = text[place.at : end].decode(), place.new
         on = f"{SWITCH}({number})"
         made = f"if not {on}: {old}" if new == "pass" else f"({new} if {on} else {old})"
@@ -72,6 +78,16 @@ def switched(source: bytes, places: Iterable[tuple[int, Place]]) -> tuple[bytes,
                 continue
         left.add(number)
     return text, left
+
+
+def _computed_once(source: bytes) -> Iterator[tuple[int, int]]:
+    """Where defaults of arguments stand: they are worked out when the file is read, before any switch is set."""
+    begins = [0, *accumulate(map(len, source.splitlines(keepends=True)))]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.arguments):
+            for one in (*node.defaults, *filter(None, node.kw_defaults)):
+                assert one.end_lineno is not None and one.end_col_offset is not None
+                yield begins[one.lineno - 1] + one.col_offset, begins[one.end_lineno - 1] + one.end_col_offset
 
 
 def plant(root: Path, places: Sequence[Place]) -> set[int]:
@@ -136,9 +152,9 @@ class Ran(NamedTuple):
 class Trying:
     """A plugin of pytest that runs every test in children."""
 
-    def __init__(self, telling: int, open_ones: set[int], file: Path) -> None:
+    def __init__(self, telling: int, open_ones: set[int], file: Path, cases: float) -> None:
         self.out = os.fdopen(telling, "w")
-        self.open, self.file = open_ones, file
+        self.open, self.file, self.cases = open_ones, file, cases
         self.tries, self.spent = dict[int, int](), dict[int, float]()
 
     def pytest_runtestloop(self, session: Any) -> bool:
@@ -146,7 +162,7 @@ class Trying:
         for item in session.items:
             name = item.nodeid.partition("[")[0]
             cases[name] = cases.get(name, 0) + 1
-            if not self.open or left < 0 or cases[name] > MOST_CASES:
+            if not self.open or left < 0 or cases[name] > self.cases:
                 continue
             clean = self._run(item, -1, CLEAN_SECONDS)
             left -= clean.seconds
@@ -242,7 +258,9 @@ def main() -> int:
         tests, open_ones = json.loads(line)
         child = os.fork()
         if not child:
-            done = pytest.main([*words, *tests], plugins=[Trying(telling, set(open_ones), Path(os.environ[REACHED]))])
+            cases = MOST_CASES if all("::" in test for test in tests) else math.inf
+            trying = Trying(telling, set(open_ones), Path(os.environ[REACHED]), cases)
+            done = pytest.main([*words, *tests], plugins=[trying])
             os._exit(int(done not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)))
         _, status = os.waitpid(child, 0)
         os.write(telling, json.dumps({"ended": status}).encode() + b"\n")

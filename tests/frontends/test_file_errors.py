@@ -54,3 +54,11 @@ def test_the_file_is_named_once() -> None:
     error = in_file(Path("a/m.onnx"), ModelError("bad", where="m"))
     assert error.where == "m.onnx" and in_file(Path("a/m.onnx"), error).where == "m.onnx"
     assert in_file(Path("m.onnx"), ModelError("bad", where="conv")).where == "m.onnx, conv"
+
+
+def test_an_error_of_another_file_keeps_its_place(tmp_path: Path) -> None:
+    other = tmp_path / "weights.bin"
+    for where in (f"{other}, tensor 3", "Conv_1, input 0"):
+        assert in_file(Path("m.onnx"), ModelError("x", where=where)).where == f"m.onnx, {where}"
+    other.touch()
+    assert in_file(Path("m.onnx"), ModelError("x", where=f"{other}, tensor 3")).where == f"{other}, tensor 3"

@@ -49,6 +49,8 @@ ROWS: tuple[Row, ...] = (
     ("MAX_POOL_2D", [X], [made(1, 1, 1, 4)], "Pool2DOptions", POOL | {1: ("i", 1 << 16), 2: ("i", 1 << 16)},
      {1: ("i", (1 << 16) + 1)}, "stride or dilation"),
     ("MAX_POOL_2D", [X], [Y], "Pool2DOptions", POOL, {"0": made(6, 8, 4, name="x")}, "an image has 4 dimensions"),
+    ("MAX_POOL_2D", [X], [made(1, 1, 8, 4, free=(1,))], "Pool2DOptions", POOL, {2: ("i", 0)}, r"with stride \(0, 1\)"),
+    ("MAX_POOL_2D", [X], [made(1, 1, 8, 4, free=(1,))], "Pool2DOptions", POOL, {3: ("i", 0)}, r"window \(3, 0\)"),
     ("CONV_2D", [X, WEIGHTS], [made(1, 6, 8, 2)], "Conv2DOptions", CONV, {4: ("i", 0)}, "stride or dilation"),
     ("CONV_2D", [X, WEIGHTS], [made(1, 6, 8, 2)], "Conv2DOptions", CONV, {"0": made(1, 6, 8, 6, name="x")},
      "6 channels do not fit weights"),

@@ -20,6 +20,7 @@ from atonc.insight.quantizing.judge import poor_outputs
 from atonc.insight.quantizing.loading import require_equal_sizes
 from atonc.insight.quantizing.observe import FirstNorm, require_trained_range, still_outputs
 from atonc.insight.quantizing.run import quantize
+from atonc.insight.quantizing.samples import odd_sizes
 from atonc.insight.quantizing.scales import Seen, choose
 from atonc.insight.quantizing.types import OutputAccuracy, QuantizeOptions
 from atonc.insight.quantizing.widen import missed
@@ -232,3 +233,8 @@ def test_a_norm_that_remembers_nothing_judges_no_samples(tmp_path: Path) -> None
     before = onnx.load(plain(tmp_path))
     feeds = [{"x": one.astype(np.float32)} for one in usual(2)]
     require_trained_range(FirstNorm(before, np.zeros(6, np.float32)), feeds, "samples")
+
+
+@pytest.mark.parametrize(("top", "odd"), [(1e-7, True), (1.0, False), (255.0, False), (1e7, True)])
+def test_samples_far_from_one_are_told_on_both_sides(top: float, odd: bool) -> None:
+    assert bool(odd_sizes("x", np.array([top, top]))) == odd
