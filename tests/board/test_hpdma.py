@@ -13,6 +13,8 @@ from atonc.machine.emu.board.system import Clock
 from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.hw.dma import MOST_BLOCK_BYTES
 from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.fields import changed
+from atonc.machine.hw.limits import PREFETCH_BYTES
 from atonc.machine.hw.machine import stm32n6
 
 FLASH, RAM, LINKS = 0x7000_0000, 0x3420_0000, 0x3400_8000
@@ -115,3 +117,17 @@ def test_a_reset_ends_what_is_under_way() -> None:
     bench.set(CR=2)
     assert not bench.run() & ENDED and not bench.memory.read(RAM, 4096).any()
     bench.dma.check(reading(RAM))
+
+
+@pytest.mark.parametrize(("end", "near"), [(RAM + 48, False), (RAM + 49, True)])
+def test_what_units_drop_of_the_last_word_is_no_race(end: int, near: bool) -> None:
+    """A reader whose last word goes beyond its buffer, where a copy begins."""
+    bench = Bench()
+    bench.list((FLASH, RAM + 48, 4096))
+    engine = changed(contiguous(64, offset=RAM), address_limit=end + PREFETCH_BYTES - 1)
+    epoch = Epoch(1, {"STRENG0": engine}, (), ())
+    if not near:
+        bench.dma.check(epoch)
+        return
+    with pytest.raises(InputError, match="reads"):
+        bench.dma.check(epoch)

@@ -14,6 +14,7 @@ from atonc.machine.base.errors import InputError
 from atonc.machine.emu.bus import AddressSpace, Bytes, canonical
 from atonc.machine.hw.dma import DmaCopy, DmaWork
 from atonc.machine.hw.epoch import Epoch
+from atonc.machine.hw.limits import PREFETCH_BYTES
 
 _NOT_YET = 0xA5
 
@@ -70,6 +71,8 @@ def _races(epoch: Epoch, under_way: Sequence[DmaCopy]) -> Iterator[str]:
     for name, engine in epoch.engines().items():
         low, high = engine.span()
         low, high = canonical(low), canonical(high - 1) + 1
+        if not engine.to_memory and engine.address_limit:  # units drop what the last word has from behind the buffer
+            high = min(high, canonical(engine.address_limit) + 1 - PREFETCH_BYTES)
         for one in under_way:
             if one.meets(low, high, canonical(one.target)):
                 what = "writes to" if engine.to_memory else "reads"
