@@ -20,7 +20,8 @@ from atonc.delivery.firmware.building import CompileUnit, runtime_folder
 from atonc.delivery.generate import generating
 from atonc.delivery.layouts.every import layout_files, with_layout
 from atonc.delivery.layouts.tflite import LAYOUT
-from atonc.delivery.layouts.tflite_model import read_model
+from atonc.delivery.layouts.tflite_model import npu_operator, read_model
+from atonc.delivery.reloc.image import read_image
 from atonc.delivery.trials.loading import FLASH, PLACEMENT, loader_runtime
 from atonc.machine.emu.board.board import Firmware, VirtualBoard, read_firmware
 from tests.emit.generated import DIGITS, GCC, needs_compiler
@@ -76,12 +77,18 @@ def _operator(end: str = "probabilities") -> bytes:
 
 
 class _Board:
-    def __init__(self, data: bytes, place: int = FLASH, sizes: tuple[int, int] = (64, 10)) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        place: int = FLASH,
+        sizes: tuple[int, int] = (64, 10),
+        tensors: tuple[int, int] = (0, 0),
+    ) -> None:
         self.board, self.read = VirtualBoard(_firmware(), True), 0
         self.symbols = _firmware().symbols
         self.board.run()
         self.board.poke(place, np.frombuffer(data, np.uint8))
-        words = [place, len(data), 1, 1, sizes[0], *[0] * (MOST - 1), sizes[1], *[0] * (MOST - 1)]
+        words = [place, len(data), 1, 1, sizes[0], *[0] * (MOST - 1), sizes[1], *[0] * (MOST - 1), *tensors]
         self.board.poke(self.symbols["given"], np.frombuffer(struct.pack(f"<{len(words)}I", *words), np.uint8))
 
     def go(self) -> list[str]:
@@ -128,3 +135,15 @@ def test_it_refuses_tensors_of_other_sizes() -> None:
     for sizes in ((63, 10), (64, 11)):
         *why, end = _Board(_operator(), sizes=sizes).go()
         assert end == "REFUSED" and "another size" in why[0]
+
+
+@needs_compiler
+@pytest.mark.parametrize("side", [0, 1], ids=["input", "output"])
+def test_it_refuses_an_arena_in_memory_of_the_network(side: int) -> None:
+    data = _operator()
+    pools = [pool for pool in read_image(npu_operator(data, "it").image, "it").pools if pool.destination]
+    within = pools[0].destination + pools[0].size_bytes - 4
+    board = _Board(data, tensors=(within, 0) if side == 0 else (0, within))
+    assert board.go() == ["PREPARED"]
+    *why, end = board.go()
+    assert end == "FAILED" and "over memory of the network" in why[0]

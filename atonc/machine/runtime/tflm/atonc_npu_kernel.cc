@@ -39,6 +39,7 @@ struct Data {
 
 constexpr uint32_t kVersion = 1;
 constexpr size_t kExecAlignment = 32;
+constexpr int kMostPools = 10;
 
 bool runtime_is_up = false;
 
@@ -168,6 +169,22 @@ bool Run(NN_Instance_TypeDef *network) {
     return !failed;
 }
 
+/* A tensor in memory of the network would be written over while it runs; the loader knows nothing of tensors. */
+bool Apart(const Data *data, const void *tensor, size_t bytes) {
+    const uint32_t start = Address(tensor);
+    for (int k = 0; k < kMostPools; k++) {
+        const ll_aton_reloc_mem_pool_desc *pool = ll_aton_reloc_get_mem_pool_desc(data->image, k);
+        if (pool == nullptr)
+            break;
+        if (pool->dst != 0 && start < pool->dst + pool->size && pool->dst < start + bytes) {
+            MicroPrintf("atonc-npu: the arena lies over memory of the network, from 0x%x on",
+                        static_cast<unsigned>(pool->dst));
+            return false;
+        }
+    }
+    return true;
+}
+
 TfLiteStatus Eval(TfLiteContext *context, TfLiteNode *node) {
     Data *data = static_cast<Data *>(node->user_data);
     const LL_Buffer_InfoTypeDef *info = ll_aton_reloc_get_input_buffers_info(&data->network, -1);
@@ -175,6 +192,8 @@ TfLiteStatus Eval(TfLiteContext *context, TfLiteNode *node) {
         info = NextBuffer(info);
         const TfLiteEvalTensor *tensor = tflite::micro::GetEvalInput(context, node, k);
         unsigned char *place = LL_Buffer_addr_start(info);
+        if (!Apart(data, tensor->data.raw, LL_Buffer_len(info)))
+            return kTfLiteError;
         memcpy(place, tensor->data.raw, LL_Buffer_len(info));
         mcu_cache_clean_range(Address(place), Address(place) + LL_Buffer_len(info));
     }
@@ -185,6 +204,8 @@ TfLiteStatus Eval(TfLiteContext *context, TfLiteNode *node) {
         info = NextBuffer(info);
         TfLiteEvalTensor *tensor = tflite::micro::GetEvalOutput(context, node, k);
         const unsigned char *place = LL_Buffer_addr_start(info);
+        if (!Apart(data, tensor->data.raw, LL_Buffer_len(info)))
+            return kTfLiteError;
         mcu_cache_invalidate_range(Address(place), Address(place) + LL_Buffer_len(info));
         memcpy(tensor->data.raw, place, LL_Buffer_len(info));
     }
