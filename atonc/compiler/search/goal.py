@@ -13,10 +13,11 @@ from atonc.machine.base.frozen import dataclass
 @dataclass(frozen=True)
 class Goal:
     prefer: str
+    copies: bool = False  # every program is built once more, with what the DMA copies
 
     @property
     def most_builds(self) -> int:
-        return FRONT_BUILDS if self.prefer == BOTH else MOST_BUILDS
+        return (FRONT_BUILDS if self.prefer == BOTH else MOST_BUILDS) * (2 if self.copies else 1)
 
     def leaders(self, candidates: Sequence[Candidate], built: Sequence[Candidate]) -> list[Candidate]:
         """The best of them, and of equals the first; with two objectives all that no other beats. `built`: with those

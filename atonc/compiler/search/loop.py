@@ -93,7 +93,7 @@ def search(
     setting: Setting, start: Decisions, generators: tuple[Generator, ...], watch: Watch = no_watch
 ) -> tuple[Candidate, Search]:
     """The best program, and how it was found. Without generators: the program of these very decisions."""
-    found = Search(setting, generators, Goal(setting.prefer), deque([Proposal(start, START)]))
+    found = Search(setting, generators, Goal(setting.prefer, setting.by_dma), deque([Proposal(start, START)]))
     while (proposal := found.next()) is not None:
         progress.stage("building the program")
         found.take(proposal, build(setting, proposal.decisions, proposal.of, watch if not found.log else no_watch))
