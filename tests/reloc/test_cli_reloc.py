@@ -37,7 +37,7 @@ def test_reloc_and_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert lines[0].startswith("XIP size      = ") and lines[0].endswith(" data+got+bss sections")
     assert lines[1].startswith("COPY size     = ") and lines[2] == "PARAMS offset = 0         (0x0)"
     assert "│ flags                          │ foff │ dst      │ size │" in out
-    assert "01010500 RELOC.PARAM.0.RCACHED │ 0    │ 00000000 │ 7376" in out
+    assert "01010500 RELOC.PARAM.0.RCACHED │ 0    │ 00000000 │ 7377" in out
     assert log.read_text() == out
     assert "\nchecks     " in out and f"next       atonc load-and-run {tmp_path / 'build' / 'door_rel.bin'}" in out
     names = sorted(path.name for path in (tmp_path / "build").iterdir())
@@ -72,7 +72,7 @@ def test_generate_makes_the_image_too(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_parse_only(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "reloc", "-i", images.folder("ram"), "--parse-only")
     assert code == 0 and "LL_ATON 1.1.3-262 (Core 4.0)" in out
-    assert "xSPI1            RELOC.MIXED.1.WCACHED      size=7,376 found at run time" in out
+    assert "xSPI1            RELOC.MIXED.1.WCACHED      size=7,377 found at run time" in out
     assert out.splitlines()[-1].startswith("next       atonc reloc ")
 
 

@@ -85,7 +85,7 @@ def test_reading_back() -> None:
     built = images.image(images.folder())
     image = read_image(built.image.data)
     assert image == built.image and image.flags == Flags(cpu=CPU_NUMBERS[FOR_BOARD.cpu])
-    assert image.context.c_name == "network" and image.context.params_bytes == 7376
+    assert image.context.c_name == "network" and image.context.params_bytes == 7377
     assert all(check.good for check in checks(image))
     assert image.copy_bytes == image.xip_bytes + image.ro_bytes
     assert {fmt.segment(slot.where) for slot in image.relocations} == {fmt.ImageBase.RAM}

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper
 
 from atonc.compiler.request.options import Options
 from atonc.delivery.generate import generating
@@ -62,12 +64,25 @@ def test_several_inputs_of_one_shape(tmp_path: Path) -> None:
     assert [v.tolist() for v in runs.made(info.inputs, SEED).values()] == [v.tolist() for v in values]
 
 
+def other_range(path: Path) -> Path:
+    """The digits with an input from -1 to 1."""
+    model = onnx.load(DIGITS.with_name("digits.onnx"))
+    names = next(node.input[1:] for node in model.graph.node if node.op_type == "QuantizeLinear")
+    values = dict(zip(names, (np.array(2 / 255, np.float32), np.array(0, np.int8)), strict=True))
+    for constant in model.graph.initializer:
+        if constant.name in values:
+            constant.CopyFrom(numpy_helper.from_array(values[constant.name], constant.name))
+    onnx.save(model, path)
+    return path
+
+
 @needs_compiler
-@pytest.mark.parametrize("model", ["digits.tflite", "digits.onnx"])
+@pytest.mark.parametrize("model", ["digits.tflite", "digits.onnx", "other range"])
 def test_an_image_gives_what_the_folder_gives(
     model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = generated(DIGITS.with_name(model), tmp_path / "network")
+    path = other_range(tmp_path / "other.onnx") if model == "other range" else DIGITS.with_name(model)
+    folder = generated(path, tmp_path / "network")
     _, expected = of_run(folder, tmp_path)
     file, found = tmp_path / "network_rel.bin", tmp_path / "found.npz"
     file.write_bytes(images.image(folder).image.data)

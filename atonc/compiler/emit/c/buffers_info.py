@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 from atonc.compiler.emit.c import names
 from atonc.compiler.emit.c.network import CNetwork
@@ -19,6 +21,7 @@ _TYPES = {
     "uint64": ("UINT64", 64, 1), "float16": ("FLOAT16", 16, 0), "float32": ("FLOAT", 32, 0),
     "float64": ("DOUBLE", 64, 0),
 }  # fmt: skip
+_CODES = ("INT8", "UINT8", "INT16")
 _INT16 = (-0x8000, 0x7FFF)
 
 
@@ -75,6 +78,16 @@ def internals(network: CNetwork) -> list[Info]:
         if name not in edges and network.home(name).buffer.kind != BufferKind.CONSTANT:
             found.append(tensor_info(network, name, step.number))
     return found
+
+
+def coded_inputs(network: CNetwork, inner: Sequence[Info]) -> list[Info]:
+    """Of what is inside, the codes of float inputs: they tell which range the inputs have, in every firmware."""
+    found = []
+    for given in inputs(network):
+        coded = [one for one in inner if one.type in _CODES and one.scales]
+        same = [one for one in coded if prod(one.mem_shape) == prod(given.mem_shape)]
+        found += same[:1] if given.type == "FLOAT" else []
+    return list(dict.fromkeys(found))
 
 
 def _epoch(network: CNetwork, name: str) -> int:
@@ -160,10 +173,12 @@ def _position(network: CNetwork, name: str, tensor: Tensor) -> str:
 def tables(network: CNetwork) -> list[Words]:
     """`LL_ATON_<kind>_Buffers_Info_<net>`: lines that are always there, and those for debugging, which are left out
     when the firmware says so."""
+    inner = internals(network)
+    coded = coded_inputs(network, inner)
     lists: tuple[tuple[str, list[Info], list[Info]], ...] = (
         ("Input", inputs(network), params(network)),
         ("Output", outputs(network), []),
-        ("Internal", [], internals(network)),
+        ("Internal", coded, [one for one in inner if one not in coded]),
     )
     return [{"kind": kind, "rows": _rows(f"atonc_{kind.lower()}", always, debug)} for kind, always, debug in lists]
 

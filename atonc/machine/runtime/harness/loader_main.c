@@ -114,7 +114,7 @@ static void print_edges(const char *what, const LL_Buffer_InfoTypeDef *list, con
         if (list->type != DataType_FLOAT)
             continue;
         for (const LL_Buffer_InfoTypeDef *one = inner; one != NULL && one->name != NULL; one++)
-            if (one->nbits == 8 && one->scale != NULL && elements(one) == elements(list))
+            if (one->nbits <= 16 && one->scale != NULL && elements(one) == elements(list))
                 print_edge("ATONC EDGE INNER", one);
     }
 }

@@ -20,9 +20,8 @@ void *FUNCTION(Get_User_Output_Buffer)(uint32_t num);
 const LL_ATON_RT_EpochBlockItem_t *FUNCTION(EpochBlockItems)(void);
 const LL_Buffer_InfoTypeDef *FUNCTION(Input_Buffers_Info)(void);
 const LL_Buffer_InfoTypeDef *FUNCTION(Output_Buffers_Info)(void);
-
-/* Intermediate buffers are left out: nobody needs them to run a network, and they would double its constants. */
-static const LL_Buffer_InfoTypeDef *no_buffers(void) { return NULL; }
+/* Of the buffers inside only the codes of float inputs: all would double the constants of an image. */
+const LL_Buffer_InfoTypeDef *FUNCTION(Internal_Buffers_Info)(void);
 
 #if ATONC_IMAGE_ENTRIES == 12
 /* Neither weights nor programs are encrypted. Loaders of 1.1.3 call this without a base for data. */
@@ -83,7 +82,7 @@ PLACED(".atonc_image_entries") const uintptr_t atonc_image_entries[ATONC_IMAGE_E
     (uintptr_t)no_encryption, /* the order in which loaders read these three */
     (uintptr_t)no_encryption,
 #endif
-    (uintptr_t)no_buffers,
+    (uintptr_t)FUNCTION(Internal_Buffers_Info),
     (uintptr_t)&atonc_image_context,
 };
 
