@@ -257,9 +257,10 @@ def test_damage_with_a_right_checksum_ends_without_a_traceback(tmp_path: Path) -
     assert refused > RESEALED // 4
 
 
-def test_bytes_behind_the_end_do_not_matter(tmp_path: Path) -> None:
-    """Tools put label files there, as an archive."""
-    assert _run(_file() + b"PK and so on", tmp_path)
+def test_bytes_behind_the_end_are_a_change() -> None:
+    require_intact(_file())
+    with pytest.raises(ModelError, match="changed since atonc wrote it"):
+        require_intact(_file() + bytes(64))
 
 
 def test_a_file_of_somebody_else_is_refused() -> None:

@@ -158,7 +158,7 @@ def test_outputs_of_another_family_are_refused() -> None:
                     decoder_for(name, [], shapes, (64, 64))
 
 
-@pytest.mark.parametrize("wrong", [{"post_score": 0.0}, {"post_iou": 1.5}, {"post_boxes": 0}, {"post": "yolo9000"}])
+@pytest.mark.parametrize("wrong", [{"post_score": 1.0}, {"post_iou": 1.5}, {"post_boxes": 0}, {"post": "yolo9000"}])
 def test_options_are_bounded(wrong: dict[str, object]) -> None:
     with pytest.raises(InputError):
         PostOptions(**wrong)  # type: ignore[arg-type]

@@ -12,18 +12,22 @@ from onnx import TensorProto, helper, numpy_helper
 
 pytest.importorskip("onnxruntime")
 
+import atonc
 from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.frontends.read import read as read_graph
 from atonc.compiler.frontends.tails import note_of, told_tail
 from atonc.compiler.request.options import Options
+from atonc.delivery.generate.post import post_processing, require_family
 from atonc.insight.accuracy.explain import explain_accuracy
 from atonc.insight.evaluating.decoders import post_notes
+from atonc.insight.evaluating.options import PostOptions
 from atonc.insight.quantizing.graph import FloatGraph, decodings
 from atonc.insight.quantizing.loading import read, tidy
 from atonc.insight.quantizing.observe import outputs
 from atonc.insight.quantizing.parts import apart, before_scores
 from atonc.insight.quantizing.run import quantize
 from atonc.insight.quantizing.types import QuantizeOptions
+from atonc.machine.base.errors import InputError
 
 SIDE, FEW = 8, {"calibration": "minmax", "objective": "accuracy", "correct_rounding": False, "correct_bias": False,
                 "equalise": False}  # fmt: skip
@@ -102,9 +106,10 @@ def test_boxes_are_made_in_float_where_that_is_better(tmp_path: Path) -> None:
 def test_suppression_gets_scores_before_their_sigmoid(tmp_path: Path) -> None:
     """Codes of scores near 1 are alike; the order of the boxes is in what the sigmoid reads. A score that is an output
     of its own stays one."""
-    nms = MAKE("NonMaxSuppression", ["corners", "y", "most"], ["kept"], "nms")
+    nms = MAKE("NonMaxSuppression", ["corners", "y", "most", "iou", "least"], ["kept"], "nms", center_point_box=0)
     behind = [*SPLIT, MAKE("Transpose", ["boxes"], ["corners"], "turn", perm=[0, 2, 1]), nms]
-    path = head(tmp_path, behind, ["kept"], {"most": np.array([5]), "size": np.array([4, 2])})
+    limits = {"iou": np.array([0.45], np.float32), "least": np.array([0.25], np.float32)}
+    path = head(tmp_path, behind, ["kept"], {"most": np.array([5]), "size": np.array([4, 2]), **limits})
     model = onnx.load(path)
     model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
     onnx.save(model, path)
@@ -122,6 +127,16 @@ def test_suppression_gets_scores_before_their_sigmoid(tmp_path: Path) -> None:
     compiled = compile_graph(read_graph(tmp_path / "int8.onnx"), Options(verify=False))
     (note,) = post_notes(compiled.source)
     assert "generate --post corners_logits " in note  # scores before their sigmoid, and no box as centre and size
+    assert "centre and size" not in note_of(compiled.source.tail or tail)
+    view = atonc.compile(tmp_path / "int8.onnx", verify=False).view
+    post = post_processing(view, PostOptions(post="auto"))  # the form and the thresholds that the operators tell
+    assert post.decoder.family.name == "corners_logits"
+    assert (post.decoder.limits.score, post.decoder.limits.overlap) == (0.25, 0.45)
+    assert post_processing(view, PostOptions(post="corners_logits", post_score=0.4)).decoder.limits.score == 0.4
+    for wrong in ("corners", "centres", "centres_logits"):
+        with pytest.raises(InputError, match=f"are corners_logits, not {wrong}") as refusal:
+            require_family(compiled.source, PostOptions(post=wrong))
+        assert refusal.value.remedy == "--post corners_logits"
     told = explain_accuracy(compiled, Options(verify=False), path, [data], remedies=False)  # logits against logits
     assert [row[0] for row in told.outputs] == ["corners", "y:before"] and min(row[1] for row in told.outputs) > 25
     model.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))

@@ -217,6 +217,7 @@ def _said(node: Any, constants: Mapping[str, float]) -> dict[str, float]:
     rows = [(title, node.input[place]) for place, title in _OPERANDS.get(node.op_type, ()) if place < len(node.input)]
     found = {title: constants[name] for title, name in rows if name in constants}
     custom = {_ATTRIBUTES[one.name]: one.f or float(one.i) for one in node.attribute if one.name in _ATTRIBUTES}
+    custom = {title: value for title, value in custom.items() if value or title != CENTRES}
     return {**custom, **found}
 
 

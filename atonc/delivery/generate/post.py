@@ -16,8 +16,8 @@ from atonc.compiler.ir import Array, Graph, Tensor
 from atonc.delivery.generate.generating import c_network
 from atonc.insight.evaluating import boxes
 from atonc.insight.evaluating.boxes import BoxLimits, Decoder, DetectorHead
-from atonc.insight.evaluating.decoders import decoder_for, parse_anchors
-from atonc.insight.evaluating.options import CANDIDATES, PostOptions
+from atonc.insight.evaluating.decoders import decoder_for, parse_anchors, told_family, told_limits
+from atonc.insight.evaluating.options import CANDIDATES, SCORE, PostOptions
 from atonc.insight.evaluating.work import input_side
 from atonc.machine.base.disk import together
 from atonc.machine.base.errors import InputError
@@ -78,7 +78,7 @@ def require_family(source: Graph, wanted: PostOptions) -> None:
     """Refuses what the outputs of a model tell before it is compiled."""
     where = _outputs(source.outputs)
     shapes = [source.tensors[name].shape for name in source.outputs]
-    decoder_for(wanted.post, parse_anchors(wanted.anchors), shapes, _side(source), where)
+    decoder_for(told_family(source, wanted.post), parse_anchors(wanted.anchors), shapes, _side(source), where)
 
 
 def _outputs(labels: Sequence[str]) -> str:
@@ -100,9 +100,11 @@ def post_processing(view: CompileView, wanted: PostOptions) -> PostProcessing:
     outputs = tuple(buffers_info.outputs(network))
     where, side = _outputs([info.label for info in outputs]), _side(view.compiled.source)
     shapes = [info.mem_shape for info in outputs]
-    decoder = decoder_for(wanted.post, parse_anchors(wanted.anchors), shapes, side, where)
-    overlap = wanted.post_iou or decoder.family.overlap
-    decoder = replace(decoder, limits=BoxLimits(wanted.post_score, overlap, wanted.post_boxes, CANDIDATES))
+    name, told = told_family(view.compiled.source, wanted.post), told_limits(view.compiled.source)
+    decoder = decoder_for(name, parse_anchors(wanted.anchors), shapes, side, where)
+    overlap = wanted.post_iou or told.get("--post-iou", decoder.family.overlap)
+    score = wanted.post_score or told.get("--post-score", SCORE)
+    decoder = replace(decoder, limits=BoxLimits(score, overlap, wanted.post_boxes, CANDIDATES))
     if decoder.family.placed == boxes.OUTPUT:
         decoder = decoder.with_anchors_at(_constant_output(graph, decoder, where), decoder.heads[0])
     _require_types(decoder, outputs, where)
@@ -110,7 +112,7 @@ def post_processing(view: CompileView, wanted: PostOptions) -> PostProcessing:
     if decoder.family.placed in boxes.LISTS:
         tensor = _codes_of(graph, graph.outputs[decoder.heads[0].boxes.output])
         decoder, source = decoder.in_unit(_unit(tensor, view.compiled.source.source)), view.compiled.source.source
-        why = f"exports to {source} have them so" if tensor is None else f"codes end at {_largest(tensor):.4g}"
+        why = f"exports to {source} have them so" if tensor is None else f"the largest value is {_largest(tensor):.4g}"
         notes.append(f"coordinates are taken for {decoder.unit}: {why}")
         if decoder.family.placed == boxes.LIST and tensor is not None and tensor.scale > _COARSE:
             notes.append(

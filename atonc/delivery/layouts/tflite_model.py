@@ -329,7 +329,7 @@ def _with_digest(data: bytes, at: int) -> bytes:
 
 
 def require_intact(data: bytes) -> None:
-    """The file is as atonc wrote it; what tools put behind its end does not matter."""
+    """The file is as atonc wrote it, without a byte more."""
     at = _seal_place(data)
     if at is None:
         raise ModelError(
@@ -337,7 +337,7 @@ def require_intact(data: bytes) -> None:
             rule="only files that atonc wrote are run",
             remedy="write it with atonc generate MODEL.tflite --layout tflite",
         )
-    if _LENGTH.unpack_from(data, at)[0] > len(data) or _with_digest(data, at) != data:
+    if _LENGTH.unpack_from(data, at)[0] != len(data) or _with_digest(data, at) != data:
         raise ModelError(
             "the file was changed since atonc wrote it, or is damaged",
             rule="its bytes have another checksum than its metadata",

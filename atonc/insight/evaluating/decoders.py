@@ -200,23 +200,59 @@ def fitting(shapes: Shapes, side: Side, anchors: int = 0) -> list[str]:
     return [f.name for f in FAMILIES.values() if _fitted(f, shapes, side, anchors or len(f.anchors) or 1) is not None]
 
 
-def post_notes(source: Graph) -> list[str]:
-    """What `--post` has for a detector that was cut before its suppression; shapes do not say what values mean."""
+def _left(source: Graph) -> tuple[dict[str, float], set[str]]:
+    """Numbers and kinds of the operators that a detector was cut in front of."""
     left = source.tail.operators if source.tail else ()
-    numbers, kinds = {key: value for one in left for key, value in one.values.items()}, {one.kind for one in left}
+    return {key: value for one in left for key, value in one.values.items()}, {one.kind for one in left}
+
+
+def _may_be(source: Graph) -> list[str]:
+    """Families that the shapes of the outputs fit; of what NonMaxSuppression of ONNX reads, the one form that the
+    operators tell."""
+    numbers, kinds = _left(source)
     shapes, inputs = [source.tensors[name].shape for name in source.outputs], source.tensors[source.inputs[0]].shape
     suppressed = "IoU" in numbers or "NonMaxSuppression" in kinds
     names = fitting(shapes, (inputs[-1], inputs[-2])) if suppressed and len(inputs) == 4 else []
-    # of what NonMaxSuppression of ONNX reads, the operators that were left tell the form
     form = ("centres" if numbers.get(CENTRES) else "corners") + ("_logits" if "Sigmoid" in kinds else "")
     told = {form} if "NonMaxSuppression" in kinds and "Softmax" not in kinds else set()
-    names = [name for name in names if FAMILIES[name].placed != APART or name in told]
-    flags = {"IoU": "--post-iou", "score": "--post-score"}
-    said = "".join(f" {flag} {numbers[key]:.3g}" for key, flag in flags.items() if numbers.get(key))
+    return [name for name in names if FAMILIES[name].placed != APART or name in told]
+
+
+def told_form(source: Graph) -> str:
+    """The form of boxes and scores that the operators behind the cut tell; empty where they tell none."""
+    return next((name for name in _may_be(source) if FAMILIES[name].placed == APART), "")
+
+
+def told_limits(source: Graph) -> dict[str, float]:
+    """Thresholds of the suppression that was left, by the options for them; one below 1 % keeps all boxes."""
+    numbers, flags = _left(source)[0], {"IoU": "--post-iou", "score": "--post-score"}
+    return {flag: float(f"{numbers[key]:.3g}") for key, flag in flags.items() if 0.01 <= numbers.get(key, 0) < 1}
+
+
+def told_family(source: Graph, wanted: str) -> str:
+    """The family for `--post`: a form that contradicts the operators behind the cut is refused."""
+    told = told_form(source)
+    if wanted == "auto":
+        return told or wanted
+    if told not in ("", wanted) and FAMILIES[wanted].placed == APART:
+        left = source.tail.operators if source.tail else ()
+        shown = "; ".join(str(one) for one in left if one.kind in ("Sigmoid", "NonMaxSuppression"))
+        raise InputError(
+            f"by the operators behind them the outputs are {told}, not {wanted}",
+            where=f"--post {wanted}",
+            rule=f"behind the outputs the model has {shown}" + ("" if "Sigmoid" in shown else ", and no Sigmoid"),
+            remedy=f"--post {told}",
+        )
+    return wanted
+
+
+def post_notes(source: Graph) -> list[str]:
+    """What `--post` has for a detector that was cut before its suppression; shapes do not say what values mean."""
+    said = "".join(f" {flag} {value:g}" for flag, value in told_limits(source).items())
     return [
         f"by their shapes the outputs may be of {name}: generate --post {name}{said} writes the rest as C, where "
         "values are what docs/post_processing.md says of it"
-        for name in names[:1]
+        for name in _may_be(source)[:1]
     ]
 
 

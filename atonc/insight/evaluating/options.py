@@ -17,6 +17,7 @@ OF_ARRAYS = ("auto", "top", "iou", "edit", "distance")  # those that need no box
 DECODERS = ("auto", "yolov8", "yolov5", "yolov2", "yolox", "st_yolox", "ssd", "st_ssd", "blazeface",
             "corners", "corners_logits", "centres", "centres_logits")  # fmt: skip
 CANDIDATES = 512  # that generated C compares with each other
+SCORE = 0.5  # above which boxes are kept where neither user nor model says
 
 LOCAL, LOCAL_RARE = Takes(local=True), Takes(local=True, rare=True)
 
@@ -41,10 +42,12 @@ class PostOptions:
         takes=Takes(choices=DECODERS, rare=True),
     )  # fmt: skip
     post_score: float = option(
-        0.5, "--post-score", OUTPUT, "boxes have a score above it", metavar="SCORE", parse=share, takes=RARE
-    )
+        0.0, "--post-score", OUTPUT, f"boxes have a score above it; 0: that of the model's suppression, or {SCORE:g}",
+        metavar="SCORE", parse=share, takes=RARE,
+    )  # fmt: skip
     post_iou: float = option(
-        0.0, "--post-iou", OUTPUT, "of boxes of a class that overlap more, the best one stays; 0: the family's own",
+        0.0, "--post-iou", OUTPUT, "of boxes of a class that overlap more, the best one stays; 0: as the model's "
+        "suppression has it, or the family",
         metavar="SHARE", parse=share, takes=RARE,
     )  # fmt: skip
     post_boxes: int = option(
@@ -59,8 +62,8 @@ class PostOptions:
         if said and not self.post:
             flag = f"--{said[0].replace('_', '-')}"
             raise InputError(f"{flag} without --post", rule="it is about the boxes of --post", remedy="--post auto")
-        if not 0 < self.post_score < 1:
-            raise InputError(f"a score above {self.post_score:g}", where="--post-score", rule="0 and 1 are no bounds")
+        if not 0 <= self.post_score < 1:
+            raise InputError(f"a score above {self.post_score:g}", where="--post-score", rule="it is below 1")
         if not 0 <= self.post_iou <= 1:
             raise InputError(f"an overlap of {self.post_iou:g}", where="--post-iou", rule="it is a share, from 0 to 1")
         if not 1 <= self.post_boxes <= CANDIDATES:
