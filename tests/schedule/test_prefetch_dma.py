@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.compile.pipeline import Compiled, compile_graph
 from atonc.compiler.emit.c.files import files
 from atonc.compiler.emit.c.network import CNetwork
@@ -287,3 +288,13 @@ def test_what_waiting_for_the_flash_may_bring(ahead: Compiled) -> None:
 
     plain = compile_graph(random_graph(24), PLAIN)
     assert most(plain, "0") == 0 and most(plain, "0", may=False) == most(plain, "1k") > most(ahead, "1k")
+
+
+def test_what_is_said_of_weights_in_ram_is_what_they_bring(ahead: Compiled) -> None:
+    """Other weights are copied ahead then: the program at hand does not tell."""
+    options = replace(AHEAD, resident="all")
+    kept = compile_graph(random_graph(24), options)
+    view = CompileView("model", "network", ahead.memory, ahead, ahead.cost, 0, AHEAD)
+    said = next(one for one in actions.quick(view) if one.options.room_for_weights == options.room_for_weights)
+    assert said.after.cycles == kept.cost.cycles < ahead.cost.cycles
+    assert said.after.ram_bytes == kept.memory_use().ram_bytes

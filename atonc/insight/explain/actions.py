@@ -456,7 +456,9 @@ def quick(view: CompileView, allowed: Callable[[TriedOption], bool] = lambda one
 
 
 def _resident_outlook(view: CompileView, subject: Subject) -> TriedOption | None:
-    """What `--resident` brings, without a compilation."""
+    """What `--resident` brings: without a compilation, except where weights are copied ahead, since then others are."""
+    if view.compiled.decisions.fetched:
+        return next((tried(subject, *one, verify=False)[0] for one in offered(subject, ACTIONS[:1])), None)
     if view.resident_outlook is None:
         return None
     latency_ms, taken, every = view.resident_outlook

@@ -35,12 +35,12 @@ from atonc.insight.quantizing.types import (
     Scale,
 )
 from atonc.insight.quantizing.weights import SPREADS, spread_of
-from atonc.insight.quantizing.widen import Widened, WidthSearch, missed
+from atonc.insight.quantizing.widen import TargetMissed, Widened, WidthSearch, missed
 from atonc.insight.quantizing.workbench import NOTHING, MendedState, TriedModel, Workbench
 from atonc.insight.quantizing.write import codes_reach
 from atonc.insight.workers.run import require_scheduler
 from atonc.machine.base import progress
-from atonc.machine.base.errors import AtoncError, CapacityError, InputError
+from atonc.machine.base.errors import AtoncError, InputError
 
 WALKS = {
     MendOptions(True, True): "weights rounded by the layer's output, biases corrected",
@@ -415,7 +415,7 @@ class QuantizationWork(Workbench):
     def widen(self, starts: Sequence[TriedModel]) -> Widened:
         """Activations of 16 bits in the model that was chosen; in the one before tuning where that is too far off."""
         for tried in starts[:-1]:
-            with suppress(CapacityError):
+            with suppress(TargetMissed):
                 return self._widened_from(tried)
         return self._widened_from(starts[-1])
 

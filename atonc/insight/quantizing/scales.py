@@ -10,13 +10,25 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from math import inf
+from math import inf, prod
 from typing import Any
 
 import numpy as np
 
 from atonc.compiler.ir import Array
-from atonc.insight.quantizing.graph import A_MASK, FUSED, WEIGHTED, FloatGraph, ScalePlan, attribute, is_move
+from atonc.compiler.ops.functions import FUNCTIONS
+from atonc.compiler.plan.policy import LEAST_FUNCTION
+from atonc.insight.quantizing.graph import (
+    A_MASK,
+    FUSED,
+    ONE_VALUE,
+    WEIGHTED,
+    FloatGraph,
+    ScalePlan,
+    attribute,
+    is_move,
+    is_scalar,
+)
 from atonc.insight.quantizing.types import Scale
 from atonc.machine.base.frozen import dataclass
 
@@ -342,6 +354,7 @@ FINER = 128
 NORMS = ("LayerNormalization", "RMSNormalization")
 SUMMED, AVERAGED = ("Add", "Sub", "Mul"), ("GlobalAveragePool", "AveragePool", "ReduceMean")
 LEAKY_SLOPE = 0.01  # of ONNX, where none is said
+JUMPS = {row.onnx for row in FUNCTIONS.values() if row.jumps or row.boolean}  # no lines go through them
 
 
 @dataclass(frozen=True)
@@ -367,6 +380,9 @@ class WidthPlan:
     def of(graph: FloatGraph, plan: ScalePlan) -> WidthPlan:
         coded = frozenset(plan.tensors)
         sides = {node.name: found for node in graph.nodes if (found := _sides(graph, plan, coded, node))}
+        for node in graph.nodes:
+            if node.name not in sides:
+                sides |= _function_sides(graph, plan, coded, node)
         writers = {_written(graph, coded, node): node.name for node in graph.nodes if node.name in sides}
         readers = {name for node in graph.nodes if node.name in sides for name in graph.activations(node)}
         floats = {name for node in graph.nodes if node.name in plan.float_nodes for name in graph.activations(node)}
@@ -408,7 +424,7 @@ def wide_forms(graph: FloatGraph, plan: ScalePlan, seen: Mapping[str, Seen], tun
             scales |= dict.fromkeys(group, max(top / SIXTEEN, 1e-12))
     nodes = widths.nodes(scales)
     written = {_written(graph, coded, node) for node in graph.nodes if node.name in nodes}
-    return WideForms(scales, nodes, frozenset(written - scales.keys()))
+    return WideForms(scales, nodes, frozenset(written - scales.keys() - {""}))
 
 
 def widened(scale: Scale) -> float:
@@ -424,6 +440,37 @@ def _sides(graph: FloatGraph, plan: ScalePlan, coded: Collection[str], node: Any
     if not fits or node.name in plan.float_nodes or not written or not live or not all(name in coded for name in live):
         return ()
     return (*live, written)
+
+
+def _function_sides(graph: FloatGraph, plan: ScalePlan, coded: frozenset[str], last: Any) -> dict[str, tuple[str, ...]]:
+    """The operators that are one function of one tensor up to `last`, each with the tensors around them all; none
+    where the compiler would leave that to the CPU."""
+    target, found, sources, waiting = last.output[0], dict[str, Any](), set[str](), [last]
+    if target not in coded or prod(graph.shapes.get(target, ())) < LEAST_FUNCTION:
+        return {}
+    while waiting:
+        node = waiting.pop()
+        if not _is_of_one_value(graph, plan, node):
+            return {}
+        found[node.name] = node
+        live = graph.activations(node)
+        sources |= coded & set(live)
+        inner = [name for name in live if name not in coded]
+        if not all(name in graph.producer for name in inner):
+            return {}
+        waiting += [graph.producer[name] for name in inner if graph.producer[name].name not in found]
+    inside = {node.output[0] for node in found.values()} - {target}
+    read = {reader.name for name in inside for reader in graph.readers[name]}
+    alone = read <= found.keys() and inside.isdisjoint(graph.outputs)
+    clamps = {node.op_type for node in found.values()} <= set(FUSED)
+    return dict.fromkeys(found, (*sources, target)) if alone and len(sources) == 1 and not clamps else {}
+
+
+def _is_of_one_value(graph: FloatGraph, plan: ScalePlan, node: Any) -> bool:
+    live = graph.activations(node)
+    single = len({graph.shapes.get(name) for name in (*live, *node.output)}) == 1
+    single = single and all(is_scalar(graph, name) for name in node.input if name and name not in live)
+    return single and node.op_type in ONE_VALUE and node.op_type not in JUMPS and node.name not in plan.float_nodes
 
 
 def _is_leaky(graph: FloatGraph, node: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from atonc.compiler.plan.policy import LEAST_FUNCTION
 from atonc.insight.quantizing.judge import Signal
 from atonc.insight.quantizing.mend import Mended, MendOptions
 from atonc.insight.quantizing.price import QuantizationPrice, chip_outputs, compiled_model, price_of
@@ -18,7 +19,7 @@ from atonc.insight.quantizing.scales import Tuning, WidthPlan
 from atonc.insight.quantizing.types import OutputAccuracy, QuantizeOptions, WidePoint
 from atonc.insight.quantizing.workbench import TriedModel, Workbench
 from atonc.machine.base import progress
-from atonc.machine.base.errors import CapacityError, UnsupportedError
+from atonc.machine.base.errors import UnsupportedError
 from atonc.machine.base.frozen import dataclass
 
 CHIP_SAMPLES = 24  # of those that judge, in the chip's arithmetic
@@ -28,6 +29,10 @@ BATCH = 4  # a step adds one group, or a quarter of those that are wide already:
 WAYS = ((True, True), (True, False), (False, True), (False, False))  # weights rounded by learning, biases mended
 
 Group = tuple[str, ...]
+
+
+class TargetMissed(UnsupportedError):
+    """With 16 bits in all that may have them the outputs are further from float than was asked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,11 +131,12 @@ class WidthSearch:
             reached = every.worst_db
             most = np.floor(reached * 10) / 10  # that may be asked for instead, if anything
             instead = f"ask for that much: --wide {most:g}, or " if most > 0 else "look at the samples (outliers?), or "
-            raise CapacityError(
+            raise TargetMissed(
                 f"with 16 bits wherever they are known to run the worst output reaches {reached:.2f} dB "
                 f"({share(reached):.3g} % of float), with 8 bits {self.tried[0][0].worst_db:.2f} dB",
                 where=f"--wide {self.bench.settings.wide}",
-                rule="functions by table, what is next to them, and weights keep 8 bits",
+                rule="weights keep 8 bits, and so do softmax, functions of less than "
+                f"{LEAST_FUNCTION:,} values, which would run on the CPU, and what is next to them",
                 remedy=f"{instead}train with quantisation",
             )
 
