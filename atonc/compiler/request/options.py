@@ -96,7 +96,9 @@ def require_passes(without: tuple[str, ...], extra: tuple[str, ...]) -> None:
                 raise InputError(
                     f"the schedule has no pass {name[:60]!r}",
                     rule=f"its passes are {', '.join(known)}",
-                    remedy=did_you_mean(name, known, "leave it out"),
+                    remedy=f"did you mean {name.upper()}?"
+                if name.upper() in known
+                else did_you_mean(name, known, "leave it out"),
                 )
 
 
@@ -109,10 +111,12 @@ def require_arguments(ids: tuple[str, ...]) -> None:
     known = [argument.id for argument in ARGUMENTS]
     for name in ids:
         if name not in known:
+            great = name.upper()
+            near = f"did you mean {great}?" if great in known else did_you_mean(name, known, "leave it out")
             raise InputError(
                 f"there is no argument {name[:60]!r}",
                 rule=f"docs/silicon.md has {', '.join(known)}",
-                remedy=did_you_mean(name, known, "leave it out"),
+                remedy=near,
             )
 
 

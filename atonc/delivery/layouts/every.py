@@ -122,7 +122,7 @@ def with_layout(options: Options, layout: FolderLayout) -> Options:
 def require_taken(layout: FolderLayout, view: CompileView) -> None:
     """Stops at the first thing that the layout cannot take; names the others too."""
     given = LayoutNetwork(view, {})
-    kept = (refuse_residents, refuse_states) if layout.forgets else ()
+    kept = (refuse_residents, *((refuse_states,) if layout.carries else ())) if layout.forgets else ()
     found = [*layout.refuses(given), *(one for refuse in kept for one in refuse(given, layout.forgets))]
     if found:
         first = found[0]
