@@ -51,13 +51,18 @@ def _baseline(environment: dict[str, str], **latency: float) -> None:
 
 
 def _judge(environment: dict[str, str], **changed: str) -> tuple[int, str]:
+    code, page, _ = _judged(environment, **changed)
+    return code, page
+
+
+def _judged(environment: dict[str, str], **changed: str) -> tuple[int, str, str]:
     (step,) = [one for one in ACTION["runs"]["steps"] if one.get("id") == "judge"]
     assert {"MODEL", "OPTIONS", "ALLOW_WORSE", "BASELINE"} == set(step["env"])
     given = {**environment, **changed, "GITHUB_ACTION_PATH": str(ROOT)}
     done = subprocess.run(["bash", "-c", step["run"]], env=given, capture_output=True, text=True, check=False)
     page = Path(environment["RUNNER_TEMP"], "atonc.md").read_text()
     assert Path(environment["GITHUB_STEP_SUMMARY"]).read_text().endswith(page)
-    return done.returncode, page
+    return done.returncode, page, done.stderr
 
 
 def test_the_same_network_passes(environment: dict[str, str]) -> None:
@@ -83,8 +88,9 @@ def test_a_gate_fails_it_too(environment: dict[str, str]) -> None:
 @pytest.mark.parametrize("changed", [{"MODEL": "nowhere.tflite"}, {"BASELINE": "nowhere.json"}, {"OPTIONS": "--what"}])
 def test_what_cannot_be_judged_fails_and_says_so(environment: dict[str, str], changed: dict[str, str]) -> None:
     _baseline(environment)
-    code, page = _judge(environment, **changed)
+    code, page, said = _judged(environment, **changed)
     assert code == 2 and "could not judge it" in page
+    assert "has no figures" not in said  # the first error alone
 
 
 def test_names_of_a_pull_request_are_no_markup() -> None:

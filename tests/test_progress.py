@@ -222,6 +222,20 @@ def test_an_interrupt_is_quiet_at_any_moment(delay: float, tmp_path: Path, whole
     assert visible(folder) in (set(), whole)
 
 
+@pytest.mark.parametrize(("cause", "code"), [("KeyboardInterrupt()", 130), ("None", 1)])
+def test_an_interrupt_that_python_wraps_is_one(cause: str, code: int) -> None:
+    """While a class is being made, Python 3.11 turns it into a RuntimeError; others stay what they are."""
+    program = f"""
+from atonc.doors.cli import cli, start
+def stopped():
+    raise RuntimeError("Error calling __set_name__") from {cause}
+cli.main = stopped
+raise SystemExit(start.main())
+"""
+    done = subprocess.run([sys.executable, "-c", program], env=ENVIRONMENT, text=True, capture_output=True, check=False)
+    assert done.returncode == code and (done.stderr == "atonc: interrupted\n") == (code == 130)
+
+
 def test_durations_are_differences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock that does not begin at 0, as none does, and goes on by a second whenever somebody looks."""
     clock = count(1_000_000)

@@ -26,3 +26,14 @@ def test_corpus_model(name: str, epoch_controller: bool) -> None:
     view = generating.analyze(MODELS / name, Options(verify=False, epoch_controller=epoch_controller))
     found = boarding.validate_on_board(view, validating.synthetic_samples(view.compiled.source, 2))
     assert found.equal, found.first_difference
+
+
+def test_copies_by_the_dma_take_the_time_that_is_predicted() -> None:
+    """The firmware sets no clocks here: the DMA counts in the cycles in which the NPU does."""
+    model = MODELS / "mobilenet_v1_0.25_96_tfs_int8.tflite"
+    if not model.is_file():
+        pytest.skip("no corpus: set ATONC_CORPUS")
+    view = generating.analyze(model, Options(verify=False, prefetch="dma"))
+    found = boarding.validate_on_board(view, validating.synthetic_samples(view.compiled.source, 1))
+    clocks = view.compiled.target.machine.clocks
+    assert found.equal and found.cycles == pytest.approx(view.cost.cycles * clocks.cpu_mhz / clocks.npu_mhz, rel=0.06)

@@ -11,7 +11,8 @@ from atonc.machine.base.errors import InputError, NotModelledError
 from atonc.machine.emu.board.dma import Hpdma
 from atonc.machine.emu.board.system import Clock
 from atonc.machine.emu.bus import AddressSpace
-from atonc.machine.hw.dma import MOST_BLOCK_BYTES
+from atonc.machine.hw.cycles.hardware import EpochCycles
+from atonc.machine.hw.dma import MOST_BLOCK_BYTES, DmaCopy, list_cycles
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.limits import PREFETCH_BYTES
@@ -32,7 +33,7 @@ class Bench:
             self.memory.add(name, base, size)
         self.data = np.random.default_rng(7).integers(0, 256, 1 << 17, np.uint8)
         self.memory.write(FLASH, self.data)
-        self.dma = Hpdma(self.clock, self.memory, stm32n6(), lambda: 800_000_000)
+        self.dma = Hpdma(self.clock, self.memory, stm32n6(), lambda: 0.8)
 
     def set(self, **values: int) -> None:
         for name, value in values.items():
@@ -72,7 +73,9 @@ def test_a_list_of_blocks_ends_once() -> None:
     assert seen[-1] and not any(seen[:-1]) and len(seen) > 2
     size = MOST_BLOCK_BYTES + 640
     assert np.array_equal(bench.memory.read(RAM, size), bench.data[:size])
-    assert bench.clock.now == pytest.approx(size / 0.5, rel=0.01)  # 400 MB/s at 800 MHz
+    assert size / 0.5 < bench.clock.now  # 400 MB/s at 800 MHz
+    alone = list_cycles([DmaCopy(FLASH, RAM, MOST_BLOCK_BYTES), DmaCopy(FLASH, RAM, 640)], stm32n6())
+    assert bench.clock.now == pytest.approx(0.8 * alone, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -131,3 +134,18 @@ def test_what_units_drop_of_the_last_word_is_no_race(end: int, near: bool) -> No
         return
     with pytest.raises(InputError, match="reads"):
         bench.dma.check(epoch)
+
+
+def test_epochs_and_copies_take_turns_at_the_flash() -> None:
+    """An epoch that reads flash all the time: both take twice as long; one that does not hides the copy."""
+    for external, added in ((1.0, 1.0), (0.0, 0.0)):
+        alone, beside = Bench(), Bench()
+        for bench in (alone, beside):
+            bench.list((FLASH, RAM, 40_000))
+        cycles = 40_000
+        found = beside.dma.beside(EpochCycles(cycles, 0, "", {"external": external * cycles}))
+        assert found == added * cycles
+        assert alone.run() == beside.run() == ENDED | IDLE
+        late = beside.clock.now - alone.clock.now
+        assert late == pytest.approx(external * cycles * 0.8, rel=0.01)  # CPU at 800 MHz, NPU at 1000 MHz
+        assert np.array_equal(beside.memory.read(RAM, 40_000), beside.data[:40_000])

@@ -106,3 +106,9 @@ def test_the_table_of_prices_has_every_argument() -> None:
     rows = json.loads(RESULTS.read_text())["rows"]
     assert [row["argument"] for row in rows] == IDS
     assert not any(row["left"] for row in rows)
+
+
+def test_an_argument_in_small_letters() -> None:
+    with pytest.raises(InputError) as refused:
+        Options(distrust=("s9",))
+    assert refused.value.fix == "did you mean S9?"

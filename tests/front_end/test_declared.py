@@ -164,7 +164,7 @@ def test_the_hop_of_a_front_end_is_that_of_the_network(tmp_path: Path, capsys: p
     words = ["generate", stream, "-o", str(tmp_path / "build"), "--no-verify", "--front-end"]
     for more, hop in (((), "of 10 ms"), (("--hop", "20"), "of 20 ms")):
         assert main([*words, str(tmp_path / "front_end.toml"), *more]) == 0
-        assert f"real-time factor 0.000{'502' if not more else '251'} {hop}" in capsys.readouterr().out
+        assert f"real-time factor 0.000{'457' if not more else '228'} {hop}" in capsys.readouterr().out
 
 
 def test_saved_from_python_it_is_there_too(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ ROOMS = ("hw", "plan", "lower", "select", "place", "emit", "schedule", "semantic
 ELSEWHERE = {  # another quantity with the same number
     ("machine/hw/cycles/st_estimate.py", 3072),  # elements of a frame that ST's estimate counts once
     ("compiler/emit/c_info.py", 8),  # what c_info.json says of pools
+    ("machine/hw/dma.py", 8),  # bytes of a beat of the chip's DMA
 }
 
 

@@ -26,6 +26,7 @@ from atonc.insight.runs import runs
 from atonc.insight.runs.run_options import RunOptions
 from atonc.machine.base.errors import AtoncError, ModelError, UnsupportedError
 from tests.emit.generated import DIGITS, needs_compiler
+from tests.frontends.test_tflite_variables import model as streaming
 from tests.reloc import images
 
 litert = pytest.importorskip("ai_edge_litert.interpreter")
@@ -255,6 +256,57 @@ def test_damage_with_a_right_checksum_ends_without_a_traceback(tmp_path: Path) -
         except AtoncError:
             refused += 1
     assert refused > RESEALED // 4
+
+
+def test_errors_of_its_pieces_name_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the files that a piece was in for a while, and no fix for them."""
+    spoiled, path = bytearray(_file()), tmp_path / "spoiled.tflite"
+    place = tflite_model._seal_place(bytes(spoiled))
+    start = spoiled.index(tflite_model.MAGIC) + LINE
+    assert place is not None
+    for at in (start, start + 64, start + 4096):
+        broken = bytearray(spoiled)
+        broken[at : at + 64] = bytes(64)
+        path.write_bytes(tflite_model._with_digest(bytes(broken), place))
+        try:
+            TfliteRunner(path).close()
+        except AtoncError as error:
+            assert path.name in error.where and "part_" not in str(error) and "reloc" not in error.fix
+            break
+    else:
+        raise AssertionError("no damage was found")
+    path.write_bytes(_file(cut_outputs=("dense",)))
+
+    def fails(piece: Path, *others: object) -> None:
+        raise ModelError(f"{piece}: aborted", where=str(piece))
+
+    with TfliteRunner(path) as runner:
+        monkeypatch.setattr("atonc.delivery.trials.tflite_running.kernel_sets", fails)
+        with pytest.raises(ModelError) as caught:
+            runner.run(runs.choose_from(runner.edges, (), 3))
+    assert caught.value.where.startswith(path.name) and "atonc_" not in str(caught.value)
+
+
+def test_what_is_compiled_already_is_not_compiled_again(tmp_path: Path) -> None:
+    (tmp_path / "network.tflite").write_bytes(_file())
+    with pytest.raises(UnsupportedError) as caught:
+        generating.analyze(tmp_path / "network.tflite", Options(verify=False))
+    assert "--layout tflite wrote" in caught.value.what and "atonc run" in caught.value.fix
+
+
+def test_run_says_what_it_wants_instead_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+    model = DIGITS.with_suffix(".onnx")
+    assert main(["run", str(model)]) == 2
+    said = capsys.readouterr().err
+    assert "is a model" in said and "-o build, then atonc run build" in " ".join(said.split())
+
+
+@pytest.mark.parametrize("options", [{}, {"states": ("none",)}])
+def test_variables_are_refused_as_such(tmp_path: Path, options: dict[str, object]) -> None:
+    (tmp_path / "stream.tflite").write_bytes(streaming())
+    with pytest.raises(UnsupportedError) as caught:
+        require_taken(LAYOUT, _view(tmp_path / "stream.tflite", **options))
+    assert "VAR" in caught.value.what and "--state" not in "".join((caught.value.fix, *caught.value.details))
 
 
 def test_bytes_behind_the_end_are_a_change() -> None:

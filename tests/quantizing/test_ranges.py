@@ -116,7 +116,7 @@ def test_a_sample_that_stretches_every_range_does_not_spoil_the_file(tmp_path: P
     """The half without it teaches the file; what it clips is counted."""
     np.savez(tmp_path / "data.npz", x=drawn(60.0))
     made = quantize(save(tmp_path, dense()), tmp_path / "data.npz", QuantizeOptions(objective="accuracy"))
-    (last, whole) = [step for step in reversed(made.steps) if step.name.startswith("file learnt from")]
+    (last, whole) = [step for step in reversed(made.steps) if step.name.startswith("file calibrated on")]
     assert "one half" in last.name and last.gain_db is not None and last.gain_db[0] > 0 and "all" in whole.name
     assert made.outputs[0].clipped and made.outputs[0].interval_db[1] >= last.snr_db > whole.snr_db
 

@@ -224,6 +224,21 @@ def test_command_lines_that_mean_nothing(words: str, tmp_path: Path, capsys: pyt
     assert words.split()[1].removesuffix("%") in said and not (tmp_path / "out.onnx").exists()
 
 
+def test_a_model_that_the_compiler_refuses_whatever_is_tried(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is there to look into; nobody takes it for one that runs, not even with --quiet."""
+
+    def refuses(*_: object, **__: object) -> None:
+        raise InputError("nothing of it is known")
+
+    monkeypatch.setattr("atonc.insight.quantizing.price.compiled_model", refuses)
+    out, files = tmp_path / "out.onnx", [str(save(tmp_path, network())), "--data", str(samples(tmp_path))]
+    assert main(["quantize", *files, "-o", str(out), "-q"]) == 1
+    assert "out.onnx: the compiler refuses the model: nothing of it is known" in unwrapped(capsys.readouterr().err)
+    assert out.is_file()
+
+
 def one_in_another() -> Any:
     """A convolution behind an If in a branch of another one; both conditions are constants."""
 

@@ -96,3 +96,12 @@ def test_every_offered_board_has_an_npu() -> None:
     board = next(one for group in form.schema() for one in group["options"] if one["name"] == "board")
     assert board["choices"] == [name for name in board_names() if find_board(name).has_npu]
     assert "stm32n6570-dk" in board["choices"] and len(board["choices"]) < len(board_names())
+
+
+def test_an_option_of_the_command_line_alone_is_told_as_such() -> None:
+    with pytest.raises(InputError) as refused:
+        list(form.words(form.GENERATE, {"layout": "tflite"}))
+    assert "command line alone" in refused.value.rule and "shell" in refused.value.fix
+    with pytest.raises(InputError) as refused:
+        list(form.words(form.GENERATE, {"zzzz": "tflite"}))
+    assert "cut-" not in str(refused.value)  # no list that is cut in the middle

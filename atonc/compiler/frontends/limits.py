@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from atonc.compiler.frontends.tflite_file import NPU_CODE
 from atonc.compiler.ir.types import MAX_DIM, Array
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError, ModelError, UnsupportedError
@@ -212,6 +213,10 @@ def refuse(kind: str, where: str, computed: Sequence[str] = ()) -> UnsupportedEr
     elif kind in DYNAMIC:
         does, rule = "chooses scales at run time and ", "the NPU needs scales that are known when the model is compiled"
         remedy = "quantise statically (onnxruntime.quantization.quantize_static with QDQ and calibration data)"
+    elif kind == f"CUSTOM '{NPU_CODE}'":
+        does, rule = "is what --layout tflite wrote and ", "it is compiled already"
+        remedy = "atonc run runs the file; compile the model that it was made from, or begin behind the operator: "
+        remedy += "--cut-input-tensors"
     elif kind.startswith("CUSTOM"):
         does = "is an operator of the user and "
     what = f"{kind} {does}is not supported"

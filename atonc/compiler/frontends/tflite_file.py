@@ -57,6 +57,8 @@ OPERATORS = {
     161: "RIGHT_SHIFT", 203: "DILATE", 205: "REDUCE_WINDOW",
 }  # fmt: skip
 
+NPU_CODE = "atonc-npu"  # of the custom operator that `generate --layout tflite` writes
+
 
 class ModelField:
     OPERATOR_CODES, SUBGRAPHS, BUFFERS, METADATA = 1, 2, 4, 6

@@ -63,6 +63,7 @@ FETCH_BYTES = 1024, 1 << 17  # of a copy ahead: each costs 300 cycles of program
 MOST_FETCHES = 16  # copies of one constant: more are more programs than they save
 LIST_COUNTS = 2, 4, 8, 16, 32, 64  # of copies by the DMA: many come in time, few cost the processor less
 LEAST_SAVED = 100  # cycles by copies of the DMA: every step is rounded
+LONG_COPY_BYTES = 1 << 20  # whose cycles a byte stand for those of any copy: steps between blocks are a small part
 FETCH_ROUNDS = 3  # weights that left the flash make room there for others
 WORTH_PER_BYTE = 0.25  # cycles that a byte copied ahead must save
 

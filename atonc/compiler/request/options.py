@@ -96,7 +96,9 @@ def require_passes(without: tuple[str, ...], extra: tuple[str, ...]) -> None:
                 raise InputError(
                     f"the schedule has no pass {name[:60]!r}",
                     rule=f"its passes are {', '.join(known)}",
-                    remedy=did_you_mean(name, known, "leave it out"),
+                    remedy=f"did you mean {name.upper()}?"
+                if name.upper() in known
+                else did_you_mean(name, known, "leave it out"),
                 )
 
 
@@ -109,10 +111,12 @@ def require_arguments(ids: tuple[str, ...]) -> None:
     known = [argument.id for argument in ARGUMENTS]
     for name in ids:
         if name not in known:
+            great = name.upper()
+            near = f"did you mean {great}?" if great in known else did_you_mean(name, known, "leave it out")
             raise InputError(
                 f"there is no argument {name[:60]!r}",
                 rule=f"docs/silicon.md has {', '.join(known)}",
-                remedy=did_you_mean(name, known, "leave it out"),
+                remedy=near,
             )
 
 
@@ -408,9 +412,11 @@ def _require_encryptable(options: Options) -> None:
 
 
 def _require_carrier(options: Options) -> None:
-    """One carrier; and addresses that the secure application knows."""
+    """One carrier, of weights that the NPU reads; and addresses that the secure application knows."""
     reasons = (
         (PREFETCH in options.schedule_with, "--schedule-with prefetch", "either the DMA or idle engines copy weights"),
+        (options.silicon == SEEN, "--silicon seen", "no published program copies weights by the DMA"),
+        (options.no_npu, "--no-npu", "the DMA copies weights for the NPU"),
         (options.relocatable, "-r", "the lists of the DMA are written for an application in the secure state"),
     )
     for asked, flag, why in reasons:

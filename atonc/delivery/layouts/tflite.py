@@ -95,12 +95,13 @@ def _refuses(given: LayoutNetwork) -> Iterator[LayoutRefusal]:
         return
     tflite_model.load_schema()
     model = read_model(data)
-    yield from _tensors(given, model)
     silent = sorted({row.code for row in model.operators if not row.outputs})
-    if silent or given.view.compiled.source.states:
-        seen = f"it has {listed(silent)}" if silent else "it keeps states"
-        yield LayoutRefusal(seen, "one custom operator keeps nothing from run to run", "export the model with its "
-                            "states as inputs and outputs")  # fmt: skip
+    if not silent:  # as inputs and outputs, its variables would be more than the model has
+        yield from _tensors(given, model)
+    if silent or given.network.program.states:
+        seen, asked = f"it has {listed(silent)}" if silent else "it keeps states", given.view.options.states
+        fix = "export the model with its states as inputs and outputs" if silent or not asked else "leave --state out"
+        yield LayoutRefusal(seen, "one custom operator keeps nothing from run to run", fix)
     kept = sorted({part.pool.name for part in memories.ram_ranges(given.network) if part.pool.absolute})
     if kept:
         yield LayoutRefusal(f"constants lie in {listed(kept)}", _FORGETS, "a board or pool file with flash")
@@ -112,7 +113,8 @@ def _refuses(given: LayoutNetwork) -> Iterator[LayoutRefusal]:
 def _tensors(given: LayoutNetwork, model: TfliteModel) -> Iterator[LayoutRefusal]:
     source = given.view.compiled.source
     if len(given.inputs) != len(source.inputs) or len(given.outputs) != len(source.outputs):
-        yield LayoutRefusal("the network has other inputs or outputs than the model", _KEPT, "leave --state out")
+        yield LayoutRefusal("the network has other inputs or outputs than the model", _KEPT,
+                            "leave --state out" if given.view.options.states else "compile the model as it is")
         return
     for names, infos in _sides(given):
         for name, number, info in zip(names, _numbers(model, names), infos, strict=True):
@@ -142,4 +144,5 @@ LAYOUT = FolderLayout(
     image=RelocOptions(),
     package=("ai_edge_litert", "tflite"),
     forgets=_FORGETS,
+    carries=False,
 )

@@ -20,6 +20,7 @@ from atonc.compiler.frontends import limits
 from atonc.compiler.frontends.tflite import operand_indices, operator_name, unique_name
 from atonc.compiler.frontends.tflite_file import (
     ELEMENT_TYPES,
+    NPU_CODE,
     BufferField,
     FlatTable,
     MetadataField,
@@ -32,7 +33,7 @@ from atonc.compiler.frontends.tflite_file import (
 from atonc.machine.base.errors import InputError, ModelError, not_loaded
 from atonc.machine.base.frozen import dataclass
 
-CODE = "atonc-npu"  # of the custom operator
+CODE = NPU_CODE
 MAGIC, VERSION = b"ATNO", 1
 _HEADER = struct.Struct("<4s7I")  # magic, version, bytes in front of the image, of the image, of all; inputs, outputs
 LINE = 64  # the image begins at a line of the NPU's cache, wherever the file does

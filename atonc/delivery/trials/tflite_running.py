@@ -3,6 +3,7 @@ image that they hold; everything else with LiteRT, in a process of its own, sinc
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -39,6 +40,7 @@ from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.emu.files.types import BufferInfo
 
 Values = dict[int, Array]  # by tensor
+_AGAIN = "generate the file again from the model that it was made from"
 _KINDS = {"float32": "FLOAT", "float64": "DOUBLE"}
 
 
@@ -134,8 +136,11 @@ class TfliteRunner:
         for number, piece in enumerate(self.pieces):
             stage("running", number, len(self.pieces))
             given = [values[tensor] for tensor in piece.inputs]
-            found = self._on_npu(number, piece, given) if piece.on_npu else self._beside(number, piece, given)
-            values.update(zip(piece.outputs, found, strict=True))
+            try:
+                found = self._on_npu(number, piece, given) if piece.on_npu else self._beside(number, piece, given)
+                values.update(zip(piece.outputs, found, strict=True))
+            except AtoncError as error:
+                raise self._of_piece(error, number) from error
         return {self.model.names[tensor]: values[tensor] for tensor in self.model.outputs}
 
     def _require(self, file: Path) -> None:
@@ -167,6 +172,15 @@ class TfliteRunner:
         if any(not piece.on_npu for piece in self.pieces):
             self._litert = ReferenceProcess()
 
+    def _of_piece(self, error: AtoncError, number: int) -> AtoncError:
+        """The error, of the user's file: nobody else knows the pieces of it."""
+        piece = self.pieces[number]
+        kind = f"{tflite_model.CODE}, operator" if piece.on_npu else "operators from"
+        what = error.what.replace(f"{self._folder.name}{os.sep}", "")
+        if isinstance(error, ToolError):
+            return ToolError(what, where=str(self.file), rule=error.rule, remedy=error.remedy)
+        return ModelError(what, where=f"{self.file.name}, {kind} {piece.operators[0]}", rule=error.rule, remedy=_AGAIN)
+
     def _part(self, number: int) -> Path:
         return Path(self._folder.name, f"part_{number}.tflite")
 
@@ -179,6 +193,8 @@ class TfliteRunner:
             rig, _ = loading.installed(loading.plan(image, "xip", hex(loading.FLASH)))
         except FirmwareError as error:
             raise ModelError(f"its image is refused: {error.line[:200]}", where=where) from error
+        except AtoncError as error:
+            raise self._of_piece(error, number) from error
         if (len(row.inputs), len(row.outputs)) != (operator.inputs, operator.outputs):
             raise ModelError("it has other operands than its image", where=where)
         for tensors_, buffers in ((row.inputs, rig.inputs.get(0, [])), (row.outputs, rig.outputs.get(0, []))):

@@ -162,9 +162,12 @@ def words(verb: Asked, options: Mapping[str, Any]) -> Iterator[str]:
     for name, value in options.items():
         known = _allowed(verb).get(name)
         if known is None:
-            names = ", ".join(sorted(_allowed(verb)))
-            remedy = did_you_mean(name, _allowed(verb), "leave it out, or use one of these")
-            raise InputError(f"there is no option {name[:60]!r}", rule=f"the options are {names}", remedy=remedy)
+            what = f"there is no option {name[:60]!r}"
+            if name in _actions(verb):
+                rule = f"--{name} is one of the command line alone, as all that say what is written and where"
+                raise InputError(what, rule=rule, remedy="leave it out, or call atonc in a shell")
+            rule = f"it is none of the {len(_allowed(verb))} options that the schema and the form name"
+            raise InputError(what, rule=rule, remedy=did_you_mean(name, _allowed(verb), "leave it out"))
         flag = f"--{name}"
         if known.many == PAIRS:
             yield from _pairs(flag, known, value)

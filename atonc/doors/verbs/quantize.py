@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,7 +56,9 @@ def _quantize(options: argparse.Namespace) -> CommandReply:
     for line in result.notes:
         note(line, options)
     document = quantize_text.document(result, str(target), options.verbose, str(options.page or ""))
-    return CommandReply("quantize", document, file_hash(options.model))
+    if refusal := result.chosen.refusal:  # of all candidates: the file is there to look into
+        print(f"atonc: {target}: the compiler refuses the model: {refusal}", file=sys.stderr)
+    return CommandReply("quantize", document, file_hash(options.model), code=1 if refusal else 0)
 
 
 def quantized_pages(

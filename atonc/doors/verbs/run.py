@@ -17,7 +17,7 @@ from atonc.insight.report.document import Chapter, Document
 from atonc.insight.runs.run_options import RunOptions
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import AtoncError, InputError
-from atonc.machine.base.words import count, port
+from atonc.machine.base.words import count, port, shell
 
 
 def _run(options: argparse.Namespace) -> CommandReply:
@@ -25,6 +25,13 @@ def _run(options: argparse.Namespace) -> CommandReply:
 
     if options.directory.suffix.lower() == ".tflite":
         return _run_tflite(options)
+    if options.directory.suffix.lower() in (".onnx", ".pt2") and not options.directory.is_dir():
+        raise InputError(
+            "is a model",
+            where=str(existing(options.directory)),
+            rule="run takes what was built: a folder with network.c, or the .tflite of --layout tflite",
+            remedy=f"{shell('generate', options.directory, '-o', 'build')}, then {shell('run', 'build')}",
+        )
     observe = bool(options.dump or options.compare or options.layers)
     wanted = declared_values(RunOptions, options, directory=options.directory, observe=observe)
     folder = wanted.dump

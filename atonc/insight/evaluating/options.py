@@ -102,7 +102,10 @@ class EvaluateOptions:
         "auto", "--metric", FIGURES, f"{', '.join(METRICS)}, or your own module:function", metavar="METRIC",
         takes=Takes(offered=OF_ARRAYS),  # a function of the server's is nothing for visitors
     )  # fmt: skip
-    decoder: str = option("auto", "--decoder", FIGURES, "how outputs become boxes", takes=Takes(choices=DECODERS))
+    decoder: str = option(
+        "auto", "--decoder", FIGURES, "how outputs become boxes: a family (docs/post_processing.md)", metavar="FAMILY",
+        takes=Takes(choices=DECODERS),
+    )  # fmt: skip
     anchors: str = _anchors(FIGURES)
     blank: int = option(
         0, "--blank", FIGURES, "of the metric edit: the blank class of CTC; -1: the last", metavar="N", parse=int,

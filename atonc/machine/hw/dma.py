@@ -84,7 +84,12 @@ def costs(steps: Iterable[tuple[DmaWork | None, Occupied]], machine: Machine) ->
         if work is not None:
             waited = machine.timing.dma_step + (left if work.waits else 0.0)
             left = (0.0 if work.waits else left) + list_cycles(work.starts, machine)
-        hidden = min(left, step.idle)
-        turns = min(left - hidden, step.external)
-        left -= hidden + turns
-        yield DmaCost(waited + turns, hidden)
+        beside = shared(left, step)
+        left -= beside.hidden + beside.added
+        yield DmaCost(waited + beside.added, beside.hidden)
+
+
+def shared(left: float, step: Occupied) -> DmaCost:
+    """What a step and copies that still need this time of the flash do to each other."""
+    hidden = min(left, step.idle)
+    return DmaCost(min(left - hidden, step.external), hidden)

@@ -81,7 +81,7 @@ def internals(network: CNetwork) -> list[Info]:
 
 
 def coded_inputs(network: CNetwork, inner: Sequence[Info]) -> list[Info]:
-    """Of what is inside, the codes of float inputs: they tell which range the inputs have, in every firmware."""
+    """The codes of float inputs, among what is inside: they tell which range the inputs have, in every firmware."""
     found = []
     for given in inputs(network):
         coded = [one for one in inner if one.type in _CODES and one.scales]

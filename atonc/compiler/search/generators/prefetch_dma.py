@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 from atonc.compiler.place.resident import on_chip_spans
-from atonc.compiler.plan.policy import FETCH_BYTES, FETCH_ROUNDS, LEAST_SAVED, LIST_COUNTS
+from atonc.compiler.plan.policy import FETCH_BYTES, FETCH_ROUNDS, LEAST_SAVED, LIST_COUNTS, LONG_COPY_BYTES
 from atonc.compiler.search.candidate import Candidate
 from atonc.compiler.search.generators.prefetch import Planner
 from atonc.compiler.search.log import Proposal
@@ -103,7 +103,7 @@ class Lists:
         """From the end of the constant, in the latest lists with idle time; the earliest of them takes what is left."""
         parts: list[ListPart] = []
         rest = weights.exact_bytes
-        per_byte = list_cycles([DmaCopy(weights.address, 0, 1 << 20)], self.machine) / (1 << 20)
+        per_byte = list_cycles([DmaCopy(weights.address, 0, LONG_COPY_BYTES)], self.machine) / LONG_COPY_BYTES
         for number in reversed(over):
             begin, end = self.begins[number], [*self.begins[1:], len(self.idle)][number]
             spare = int((sum(self.idle[begin:end]) - self.load[number]) / per_byte)

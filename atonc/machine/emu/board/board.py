@@ -186,9 +186,9 @@ class VirtualBoard:
         self.chip = None if chip is None else StrictChip(chip, self.peripherals, self.nvic, self.machine)
         self._away: set[str] = set()  # memories of a strict chip that the CPU does not reach now
         self._map_memories()
-        moves = dma.Hpdma(self.clock, self.memory, self.machine, lambda: self.peripherals.cpu_hz)
+        moves = dma.Hpdma(self.clock, self.memory, self.machine, self._clock_ratio)
         self.peripherals.devices.add("HPDMA1", moves, dma.BYTES)
-        self.npu.require = moves.check
+        self.npu.require, self.npu.beside = moves.check, moves.beside
         if self.chip is not None:
             self._obey(self.chip)
         self._map_devices()

@@ -1,10 +1,11 @@
 """HPDMA1: a channel that software starts copies a block from one address to another, then the blocks of its list.
 
-How fast the chip's DMA is has not been measured. Here it moves what the slower of the two memories gives, whatever the
-NPU does meanwhile. A list is read link by link, as each block ends; requests of peripherals, repeated blocks and rights
-(RIF) are not modelled. From the start of a channel to the moment at which software has seen its end, engines of the NPU
-may not touch what it writes to, nor write to what it reads: that they would not in the time of this model proves
-nothing.
+How fast the chip's DMA is has not been measured. Here it moves what the slower of the two memories gives, and shares
+the flash with the NPU as the price of copies says (`hw.dma`): while an epoch runs, copies from outside the chip get the
+time that the epoch leaves, then every second turn. A list is read link by link, as each block ends; requests of
+peripherals, repeated blocks and rights (RIF) are not modelled. From the start of a channel to the moment at which
+software has seen its end, engines of the NPU may not touch what it writes to, nor write to what it reads: that they
+would not in the time of this model proves nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from atonc.machine.emu.board.peripherals import WordRegisters
 from atonc.machine.emu.board.system import Clock
 from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.emu.dma import refuse_races
-from atonc.machine.hw.dma import DmaCopy
+from atonc.machine.hw.cycles.hardware import EpochCycles
+from atonc.machine.hw.dma import DmaCopy, Occupied, list_cycles, shared
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.machine import Machine
 
@@ -32,10 +34,13 @@ _MOST_LINKS = 1 << 12
 
 
 class Hpdma(WordRegisters):
-    def __init__(self, clock: Clock, memory: AddressSpace, machine: Machine, cpu_hz: Callable[[], int]) -> None:
+    def __init__(self, clock: Clock, memory: AddressSpace, machine: Machine, ratio: Callable[[], float]) -> None:
+        """The clock counts cycles of the CPU; `ratio`: how many of them a cycle of the NPU takes."""
         super().__init__()
-        self._clock, self._memory, self._machine, self._cpu_hz = clock, memory, machine, cpu_hz
+        self._clock, self._memory, self._machine, self._ratio = clock, memory, machine, ratio
         self.under_way: dict[int, list[DmaCopy]] = {}  # by channel: what software has not seen the end of
+        self._due = 0  # when copies from outside the chip end, if no other epoch reads there
+        self._taken_until = 0  # epochs that are under way have had their turns until then
 
     def read(self, offset: int) -> int:
         channel = self._channel(offset)
@@ -54,6 +59,7 @@ class Hpdma(WordRegisters):
         if channel is not None and offset == channel + _CR and value & _RESET:
             self.under_way.pop(channel, None)
             self.words[channel + _LLR] = 0
+            self._due = self._due if self.under_way else 0
         super().write(offset, value)
         if channel is not None and offset == channel + _CR and value & _ON:
             self._start(channel)
@@ -61,6 +67,15 @@ class Hpdma(WordRegisters):
     def check(self, epoch: Epoch) -> None:
         """Refuses an epoch that does not keep away from copies."""
         refuse_races(epoch, [one for listed in self.under_way.values() for one in listed])
+
+    def beside(self, epoch: EpochCycles) -> int:
+        """The cycles that copies add to an epoch; they end later by as many."""
+        ratio = self._ratio()
+        begin = max(self._clock.now, self._taken_until)
+        cost = shared(max(0.0, self._due - begin) / ratio, Occupied(epoch.cycles, epoch.detail.get("external", 0.0)))
+        self._due += round(cost.added * ratio)
+        self._taken_until = begin + round((epoch.cycles + cost.added) * ratio)
+        return round(cost.added)
 
     def _channel(self, offset: int) -> int | None:
         number, _ = divmod(offset - _FIRST, _STRIDE)
@@ -72,6 +87,8 @@ class Hpdma(WordRegisters):
     def _start(self, channel: int) -> None:
         if self._value(channel, _TR2) & _BY_SOFTWARE:  # else it waits for a request that nobody makes
             self.under_way[channel] = list(self._blocks(channel))
+            outside = [self._cycles(one) for one in self.under_way[channel] if self._is_outside(one.source)]
+            self._due = max(self._due, self._clock.now) + sum(outside)
             self._go_on(channel)
 
     def _blocks(self, channel: int) -> Iterator[DmaCopy]:
@@ -99,8 +116,8 @@ class Hpdma(WordRegisters):
             raise NotModelledError("HPDMA1 with repeated blocks", rule="blocks of one line are modelled")
         source, target, size = (self._value(channel, register) for register in (_SAR, _DAR, _BR1))
         if size:
-            seconds = size / (1e6 * min(self._mb_per_s(source), self._mb_per_s(target)))
-            self._clock.schedule(round(seconds * self._cpu_hz()), lambda: self._end(channel, source, target, size))
+            one = DmaCopy(source, target, size)
+            self._clock.schedule(self._cycles(one), lambda: self._end(channel, one))
         elif link := self._value(channel, _LLR):
             try:
                 found = self._link(channel, link)
@@ -112,18 +129,34 @@ class Hpdma(WordRegisters):
         else:
             self._stop(channel, _ENDED)
 
-    def _mb_per_s(self, address: int) -> float:
+    def _is_outside(self, address: int) -> bool:
+        bank = self._machine.memory_at(address)
+        return bank is not None and bank.external
+
+    def _cycles(self, one: DmaCopy) -> int:
+        """Counts cycles of the CPU that a block takes where nobody else reads."""
+        found = one.size_bytes * max(self._byte_cycles(one.source), self._byte_cycles(one.target))
+        if self._is_outside(one.source):
+            found = max(found, list_cycles([one], self._machine))
+        return round(found * self._ratio())
+
+    def _byte_cycles(self, address: int) -> float:
+        """Counts cycles of the NPU."""
         bank = self._machine.memory_at(address)
         if bank is not None and bank.external:
-            return self._machine.clocks.npu_mhz / self._machine.external_cycles_per_byte(bank)
-        return self._machine.clocks.noc_mhz * _BUS_BYTES
+            return self._machine.external_cycles_per_byte(bank)
+        return self._machine.clocks.npu_mhz / (self._machine.clocks.noc_mhz * _BUS_BYTES)
 
-    def _end(self, channel: int, source: int, target: int, size: int) -> None:
-        """Ends a block."""
+    def _end(self, channel: int, one: DmaCopy) -> None:
+        """Ends a block; the last one also waits for what epochs have taken of the time."""
         if not self._value(channel, _CR) & _ON:
             return  # it was reset meanwhile
+        late = self._due - self._clock.now
+        if late > 0 and not self._value(channel, _LLR) and self._is_outside(one.source):
+            self._clock.schedule(late, lambda: self._end(channel, one))
+            return
         try:
-            self._memory.write(target, self._memory.read(source, size))
+            self._memory.write(one.target, self._memory.read(one.source, one.size_bytes))
         except InputError:
             self._stop(channel, _DATA_ERROR)
             return

@@ -120,6 +120,7 @@ class Npu:
         self.epochs = 0
         self.watch: EpochWatch | None = None
         self.require: Callable[[Epoch], None] = lambda epoch: None  # what else an epoch must keep away from
+        self.beside: Callable[[hardware.EpochCycles], int] = lambda cost: 0  # cycles that others of its memory add
         self.execute: Execute = run_epoch  # tests put a chip that differs in its place
         clocks = self.machine.clocks
         self.ratio: Callable[[], float] = lambda: clocks.cpu_mhz / clocks.npu_mhz
@@ -313,7 +314,8 @@ class Npu:
             except AtoncError as error:
                 self.fault = error
                 return None
-        cycles = hardware.epoch_cycles(epoch, self.machine, programmed_by).cycles
+        cost = hardware.epoch_cycles(epoch, self.machine, programmed_by)
+        cycles = cost.cycles + self.beside(cost)
         self.cycles += cycles
         self.epochs += not epoch.empty
         if self.watch is not None:

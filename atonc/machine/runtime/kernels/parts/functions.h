@@ -7,6 +7,7 @@
 #define LOG2_E 1.4426950408889634
 #define LN2_HIGH 0.6931471803691238
 #define LN2_LOW 1.9082149292705877e-10
+
 #define SQRT_HALF 0.7071067811865476
 
 /* (exp(r) - 1) / r for |r| <= 0.36 */
