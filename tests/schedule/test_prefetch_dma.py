@@ -14,7 +14,7 @@ from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.compile.pipeline import Compiled, compile_graph
 from atonc.compiler.emit.c.files import files
 from atonc.compiler.emit.c.network import CNetwork
-from atonc.compiler.emit.runs import npu_runs
+from atonc.compiler.emit.runs import dma_notes, npu_runs
 from atonc.compiler.place.resident import on_chip_spans
 from atonc.compiler.plan.contents import strays
 from atonc.compiler.plan.types import Buffer, BufferKind, DmaPlan, Ride, StepPlan
@@ -26,7 +26,11 @@ from atonc.compiler.search.generators import prefetch_dma
 from atonc.compiler.search.saved import as_json
 from atonc.compiler.search.weights import in_flash
 from atonc.compiler.verify.emulation import Emulation
+from atonc.delivery.layouts.every import find_layout, with_layout
 from atonc.insight.explain import actions
+from atonc.insight.explain.ours import network_view
+from atonc.insight.report import compile_text, explain_text
+from atonc.insight.report.document import lines
 from atonc.machine.base.errors import ConflictError, InputError
 from atonc.machine.cost.network import network_cost
 from atonc.machine.emu.network import EmulatedNetwork, load
@@ -258,7 +262,15 @@ def test_what_is_no_carrier(given: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "more", [{"schedule_with": ("prefetch",)}, {"relocatable": True}, {"encrypt_weights": True}], ids=str
+    "more",
+    [
+        {"schedule_with": ("prefetch",)},
+        {"relocatable": True},
+        {"encrypt_weights": True},
+        {"silicon": "seen"},
+        {"no_npu": True},
+    ],
+    ids=str,
 )
 def test_what_does_not_go_with_it(more: dict[str, object]) -> None:
     with pytest.raises(ConflictError, match="does not go with"):
@@ -279,6 +291,30 @@ def test_it_is_offered_where_it_may_be_given(more: dict[str, object], offered: b
     graph = random_graph(24)
     subject = actions.Subject(graph, replace(PLAIN, **more))  # type: ignore[arg-type]
     assert list(actions._ahead(subject)) == [{"prefetch": "dma"}] * offered
+
+
+def test_a_layout_that_needs_an_image_is_named() -> None:
+    with pytest.raises(ConflictError, match="--layout openmv"):
+        with_layout(AHEAD, find_layout("openmv"))
+
+
+def test_what_is_said_of_it(ahead: Compiled) -> None:
+    """In every view: where it copies, that nobody has run it and what it keeps; else that it came to nothing."""
+    none = compile_graph(random_graph(24), PLAIN)
+    for made, said in ((ahead, "channel 12 of HPDMA1"), (none, "nothing is copied")):
+        view = CompileView("model", "network", made.memory, made, made.cost, 0, AHEAD)
+        for notes in (network_view(view).notes, compile_text.document(view).data()["notes"]):
+            assert [said in note for note in notes if "--prefetch dma" in note] == [True]
+    assert "not yet run on a board" in dma_notes(ahead.program, 12)[0] and not dma_notes(none.program, None)
+    shown = "\n".join(lines(explain_text.search_document([], ahead.decisions)))
+    assert "{" not in shown and "copied by the DMA: yes" in shown
+
+
+@pytest.mark.parametrize("more", [{"prefetch": "dma"}, {"encrypt_weights": True}], ids=str)
+def test_the_cpu_alone_is_tried_without_it(ahead: Compiled, more: dict[str, object]) -> None:
+    """`--no-npu` does not go with it."""
+    subject = actions.Subject(ahead.source, replace(PLAIN, **more), compiled=ahead)  # type: ignore[arg-type]
+    assert all("on_cpu" in changes for changes in actions._faster_on_cpu(subject))
 
 
 def test_what_waiting_for_the_flash_may_bring(ahead: Compiled) -> None:

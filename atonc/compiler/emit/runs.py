@@ -26,6 +26,7 @@ from atonc.compiler.plan.types import CpuPlan
 from atonc.machine.base.errors import InternalError, ToolError
 from atonc.machine.hw import epoch as tables
 from atonc.machine.hw import regs
+from atonc.machine.hw.dma import LINK_BYTES
 from atonc.machine.hw.ec import ec_program
 from atonc.machine.hw.ec.blob import Blob, Container, Relocation
 from atonc.machine.hw.ec.instructions import BurstWrite, BurstWriteInc, Instruction, Write
@@ -172,6 +173,27 @@ def code_constants_bytes(program: Program, graph: Graph) -> int:
     shifts = {name: home.buffer.offset for name, home in program.placed.items() if home.buffer.offset}
     on_cpu = [ops[step.plan.op] for step in program.steps if isinstance(step.plan, CpuPlan)]
     return sum(table.size_bytes for op in on_cpu for table in tables_of(cpu_calls(op, graph, shifts)))
+
+
+def dma_links(program: Program) -> int:
+    """Blocks of the longest list of copies: NAME.c has room for one list."""
+    return max(
+        (sum(one.blocks for one in step.dma.starts) for step in program.steps if step.dma is not None), default=0
+    )
+
+
+def dma_notes(program: Program, channel: int | None) -> list[str]:
+    """What `--prefetch dma` came to, and what nobody knows of it yet. Nothing without the option."""
+    if channel is None:
+        return []
+    copies = [one for step in program.steps if step.dma is not None for one in step.dma.starts]
+    if not copies:
+        return ["--prefetch dma: nothing is copied, no list of copies would save time here"]
+    moved, kept = sum(one.size_bytes for one in copies), LINK_BYTES * dma_links(program)
+    return [
+        f"--prefetch dma: channel {channel} of HPDMA1 copies {moved:,} bytes ahead; emulated, not yet run on a board; "
+        f"its lists take {kept:,} bytes of RAM in the C file, which no figure counts"
+    ]
 
 
 def _patched_bytes(program: Program) -> int:

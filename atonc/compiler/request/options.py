@@ -412,9 +412,11 @@ def _require_encryptable(options: Options) -> None:
 
 
 def _require_carrier(options: Options) -> None:
-    """One carrier; and addresses that the secure application knows."""
+    """One carrier, of weights that the NPU reads; and addresses that the secure application knows."""
     reasons = (
         (PREFETCH in options.schedule_with, "--schedule-with prefetch", "either the DMA or idle engines copy weights"),
+        (options.silicon == SEEN, "--silicon seen", "no published program copies weights by the DMA"),
+        (options.no_npu, "--no-npu", "the DMA copies weights for the NPU"),
         (options.relocatable, "-r", "the lists of the DMA are written for an application in the secure state"),
     )
     for asked, flag, why in reasons:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from atonc.compiler.compile.pipeline import Compiled, compile_canonical, memories, read_quantised, verified
 from atonc.compiler.emit.program import Program
+from atonc.compiler.emit.runs import dma_notes
 from atonc.compiler.frontends.read import in_file
 from atonc.compiler.ir import Graph
 from atonc.compiler.lower.sizes import item_bytes
@@ -79,6 +80,11 @@ class PlannedNetwork:
     def name(self) -> str:
         return self.network.name
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        options = self.network.options
+        return (*self.compiled.source.notes, *dma_notes(self.compiled.program, options.dma_channel))
+
     def homes(self, *kinds: BufferKind) -> list[Placed]:
         """Its buffers in RAM; of some kinds, or of all but constants."""
         wanted = kinds or tuple(kind for kind in BufferKind if kind != BufferKind.CONSTANT)
@@ -116,8 +122,9 @@ class ApplicationPlan:
 
     @property
     def model_notes(self) -> tuple[str, ...]:
-        """What the readers said of the models, such as which operators stay with the application."""
-        return tuple(f"{one.name}: {note}" for one in self.networks for note in one.compiled.source.notes)
+        """What the readers said of the models, such as which operators stay with the application, and what copies of
+        the DMA ask for."""
+        return tuple(f"{one.name}: {note}" for one in self.networks for note in one.notes)
 
     @property
     def ram(self) -> list[Span]:

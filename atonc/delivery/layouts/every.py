@@ -26,7 +26,7 @@ from atonc.delivery.reloc.build import build
 from atonc.delivery.reloc.options import RelocOptions
 from atonc.machine.base.build_folder import Trees, write_trees
 from atonc.machine.base.disk import read_file, write_files
-from atonc.machine.base.errors import InputError, UnsupportedError
+from atonc.machine.base.errors import ConflictError, InputError, UnsupportedError
 from atonc.machine.base.progress import stage
 
 MANIFEST = "atonc_layout.json"
@@ -109,6 +109,12 @@ def find_layout(name: str) -> FolderLayout:
 
 def with_layout(options: Options, layout: FolderLayout) -> Options:
     """What a layout wants of the compiler: the memories of its board, unless the user named others; an image."""
+    if layout.image is not None and options.prefetch:
+        raise ConflictError(
+            f"--prefetch dma does not go with --layout {layout.name}",
+            rule="its folder has a relocatable image, and lists of the DMA are written for fixed addresses",
+            remedy=f"leave out --prefetch dma or --layout {layout.name}",
+        )
     board = layout.board if layout.board and options.board == DEFAULT_BOARD and not options.mpool else options.board
     return replace(options, board=board, relocatable=options.relocatable or layout.image is not None)
 

@@ -11,6 +11,7 @@ from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.compile.pipeline import Compiled
 from atonc.compiler.emit.encryption import ACC_CONFS, IN_PLAIN, UNSEEN
 from atonc.compiler.emit.program import ProgramStep
+from atonc.compiler.emit.runs import dma_notes
 from atonc.compiler.emit.write import states
 from atonc.compiler.frontends.coverage import CONVERSIONS, coverage
 from atonc.compiler.ir import Op, layer_name
@@ -109,7 +110,7 @@ def network_view(view: CompileView) -> NetworkView:
         ),
         memory=view.memory,
         lower_bound_bytes=compiled.layout.lower_bound_bytes,
-        notes=tuple(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes, *encryption_notes(view)))),
+        notes=tuple(dict.fromkeys((*compiled.source.notes, *compiled.graph.notes, *option_notes(view)))),
         reproduce=dict(view.reproduce),
         options=reproduce.asked(view.options),
         coverage=coverage(view.compiled.source, view.compiled.graph),
@@ -275,6 +276,11 @@ def _buffers(view: CompileView) -> tuple[BufferView, ...]:
         )
         for h in homes
     )
+
+
+def option_notes(view: CompileView) -> list[str]:
+    """What has to be known of options that no board has proven."""
+    return [*encryption_notes(view), *dma_notes(view.compiled.program, view.options.dma_channel)]
 
 
 def encryption_notes(view: CompileView) -> list[str]:

@@ -27,7 +27,7 @@ from atonc.compiler.plan.types import BufferKind, CpuPlan
 from atonc.compiler.request.options import STAGES
 from atonc.compiler.schedule.passes import KERNELS_IN_RAM
 from atonc.insight.evaluating.decoders import post_notes
-from atonc.insight.explain.ours import encryption_evidence, encryption_notes
+from atonc.insight.explain.ours import encryption_evidence, option_notes
 from atonc.insight.explain.rules import bound_name
 from atonc.insight.report import document as doc
 from atonc.insight.report import parts
@@ -291,7 +291,7 @@ def _notes(view: CompileView) -> list[str]:
 
 
 def memory_notes(view: CompileView) -> list[str]:
-    notes = [*encryption_notes(view), *placement_notes(view.compiled.layout, view.board)]
+    notes = [*option_notes(view), *placement_notes(view.compiled.layout, view.board)]
     for user in view.compiled.program.user_io:
         where = " in NPU RAM (0x34200000 to 0x343c0000)" if user.npu_ram_only else ""
         notes.append(

@@ -328,6 +328,9 @@ def _peak_lines(found: Peak | None, most: int = 6) -> list[str]:
     return [*lines, f"  and {more} more"] if more > 0 else lines
 
 
+_DECIDED = {"fetched": "copied ahead", "by_dma": "copied by the DMA"}
+
+
 def search_document(attempts: Sequence[Attempt], decisions: Decisions) -> doc.Document:
     built: list[doc.Block] = []
     for number, one in enumerate(attempts, 1):
@@ -340,7 +343,7 @@ def search_document(attempts: Sequence[Attempt], decisions: Decisions) -> doc.Do
     return doc.Document(
         sections=[
             doc.Chapter(title, built),
-            doc.Chapter(other, [f"  {name}: {_value(value)}" for name, value in decided.items()]),
+            doc.Chapter(other, [f"  {_DECIDED.get(name, name)}: {_value(value)}" for name, value in decided.items()]),
         ],
         data=lambda: {"search": [asdict(one) for one in attempts], KEY: saved.as_json(decisions)},
     )
@@ -348,6 +351,8 @@ def search_document(attempts: Sequence[Attempt], decisions: Decisions) -> doc.Do
 
 def _value(value: Any) -> str:
     if isinstance(value, dict | list | tuple):
-        shown = [str(one) for one in value][:4]
+        shown = [str(one.get("constant", one)) if isinstance(one, dict) else str(one) for one in value][:4]
         return ", ".join(shown) + (f" and {len(value) - 4} more" if len(value) > 4 else "")
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return str(value)

@@ -19,7 +19,7 @@ from atonc.compiler.emit import runs
 from atonc.compiler.emit.c import buffers_info, cpu_functions, kernels, memories, names, stai
 from atonc.compiler.emit.c.network import Block, CNetwork
 from atonc.compiler.emit.program import Movable, StateMemory, UserBuffer
-from atonc.compiler.emit.runs import copy_bytes
+from atonc.compiler.emit.runs import copy_bytes, dma_links
 from atonc.compiler.place.types import Placed
 from atonc.compiler.schedule.passes import KERNELS_IN_RAM
 from atonc.machine.base.disk import together
@@ -309,8 +309,7 @@ def _copies_text(network: CNetwork) -> str:
         return ""
     labels = {home.address: home.buffer.name for home in network.constants()}
     begins = sorted(labels)
-    lists = (step.dma.starts for step in network.program.steps if step.dma is not None)
-    links = max(sum(one.blocks for one in started) for started in lists)
+    links = dma_links(network.program)
     rows = [
         {
             **{"source": network.place(one.source), "target": network.place(one.target), "size": one.size_bytes},

@@ -69,12 +69,11 @@ class Hpdma(WordRegisters):
         refuse_races(epoch, [one for listed in self.under_way.values() for one in listed])
 
     def beside(self, epoch: EpochCycles) -> int:
-        """The cycles that copies add to an epoch; they end later by what it leaves them no time for."""
+        """The cycles that copies add to an epoch; they end later by as many."""
         ratio = self._ratio()
         begin = max(self._clock.now, self._taken_until)
         cost = shared(max(0.0, self._due - begin) / ratio, Occupied(epoch.cycles, epoch.detail.get("external", 0.0)))
-        if self._due > begin:
-            self._due += round((epoch.cycles - cost.hidden) * ratio)
+        self._due += round(cost.added * ratio)
         self._taken_until = begin + round((epoch.cycles + cost.added) * ratio)
         return round(cost.added)
 

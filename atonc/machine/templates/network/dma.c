@@ -5,6 +5,9 @@
  * The channel belongs to this network while it runs. For another one: compile with ATONC_DMA_CHANNEL, or with
  * --prefetch dma=CHANNEL. Clock and rights of the channel are set here, for a processor in the secure state and in
  * compartment 1; with ATONC_DMA_RIGHTS 0 the application does it.
+ *
+ * An inference that is given up leaves the channel running: before its RAM has another use, wait until bit 0 of the
+ * channel's CR is clear.
  */
 #if !defined(ATONC_DMA_CHANNEL)
 #  define ATONC_DMA_CHANNEL @channel@
@@ -61,6 +64,8 @@ static void ATONC_Start_Copies_@net@(uint32_t first, uint32_t count)
   const atonc_copy_t *copy = ATONC_Copies_@net@() + first;
   uint32_t used = 0;
 
+  while ((ATONC_DMA_REG(0x14u) & 1u) != 0u) { /* CR: an inference that was given up has left it running */
+  }
   for (uint32_t k = 0; k < count; k++, copy++) {
     for (uint32_t done = 0; done < copy->bytes;) {
       const uint32_t rest = copy->bytes - done;
