@@ -7,17 +7,21 @@ import json
 import re
 import shlex
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from atonc.compiler.compile.pipeline import compile_file
+from atonc.compiler.compile.pipeline import Compiled, compile_file
 from atonc.compiler.compile.reproduce import asking
 from atonc.compiler.request.options import Options
+from atonc.compiler.select.rules import COARSE
 from atonc.doors.cli.cli import main, parse
 from atonc.doors.verbs.compiling import compiler_options, model_path
+from atonc.insight.explain import actions
 from atonc.insight.explain.folder import folder_view
+from atonc.insight.explain.types import Decision
 from atonc.insight.report.key_figures import best_actions
 from tests.frontends.onnx_models import Net
 from tests.frontends.tflite_models import O, T, build
@@ -164,3 +168,28 @@ def test_terminal_json_and_pages_give_the_same_advice(tmp_path: Path, capsys: py
     shown = [(one.what, one.gain) for one in best_actions(folder_view(build))]
     assert shown[: len(tries)] == [(one["option"], one["brings"]) for one in tries]
     assert json.dumps(first["brings"]) in (build / "report.html").read_text()
+
+
+def test_a_limit_that_is_not_enough_is_raised_before_it_is_advised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With another limit a layer may take another form, which is further off."""
+    asked, needs = list[float](), {10.0: 20.0, 20.0: 0.0, 4.0: 10.0}
+
+    def compiled(subject: object, options: Options) -> Compiled:
+        asked.append(options.allow_coarse)
+        made = object.__new__(Compiled)
+        vars(made)["mapped"] = SimpleNamespace(reasons=[SimpleNamespace(needs=needs[options.allow_coarse])])
+        return made
+
+    monkeypatch.setattr(actions, "_compile", compiled)
+    subject: Any = SimpleNamespace(refusals=[SimpleNamespace(needs=4.0), SimpleNamespace(needs=10.0)])
+    assert actions._enough(subject, Options(allow_coarse=10.0))[0].allow_coarse == 20 and asked == [10, 20]
+    assert actions._enough(subject, Options(allow_coarse=4.0))[0].allow_coarse == 4  # meant for some layers
+
+
+def test_the_fix_names_the_limit_that_worked() -> None:
+    layer: Any = SimpleNamespace(name="y", cycles=9)
+    before: Any = SimpleNamespace(memory=SimpleNamespace(ram_bytes=1), cycles=9)
+    after: Any = SimpleNamespace(memory=SimpleNamespace(ram_bytes=1), cycles=5, layers=())
+    told = Decision(COARSE, "9.24 LSB off", "2 LSB", "accept it: --allow-coarse 10")
+    results: Any = [({COARSE.id}, "compiled with --allow-coarse 20", after)]
+    assert actions._price(told, layer, before, results).remedy == "accept it: --allow-coarse 20"

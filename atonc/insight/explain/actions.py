@@ -6,6 +6,7 @@ Every figure is of a program that was compiled with the option. `generate` tries
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -155,6 +156,24 @@ def _coarse(subject: Subject) -> list[Changes]:
     """What is enough for every layer, then for all but the coarsest ones."""
     needed = sorted({one.needs for one in subject.refusals}, reverse=True)[:3]
     return [{"allow_coarse": float(one)} for one in needed if one > subject.options.allow_coarse]
+
+
+_RAISES = 3
+_LIMIT = r"--allow-coarse [\d.]+"
+
+
+def _enough(subject: Subject, options: Options) -> tuple[Options, Compiled | PlacementError | None]:
+    """A limit meant for every layer is raised where a layer takes another form with it that is further off."""
+    meant, built = max(one.needs for one in subject.refusals), _compile(subject, options)
+    for _ in range(_RAISES):
+        if options.allow_coarse < meant or not isinstance(built, Compiled):
+            break
+        needed = max((one.needs for one in built.mapped.reasons), default=0.0)
+        if needed <= options.allow_coarse:
+            break
+        options = replace(options, allow_coarse=float(needed))
+        built = _compile(subject, options)
+    return options, built
 
 
 def _setting(field: str, value: Any, applies: Callable[[Subject], bool]) -> Offers:
@@ -416,7 +435,7 @@ def tried(
     subject: Subject, action: Action, options: Options, verify: bool = True
 ) -> tuple[TriedOption, Compiled | None]:
     """The option compiled; where it makes layers round elsewhere, also verified."""
-    built = _compile(subject, options)
+    options, built = _enough(subject, options) if action.offers is _coarse else (options, _compile(subject, options))
     found = _beside(subject, action, options, _figures(built, options))
     if not isinstance(built, Compiled):
         return found, None
@@ -579,7 +598,9 @@ def _price(decision: Decision, layer: LayerView, before: NetworkView, results: S
     if prices:
         helps, gained, saved, how = max(prices, key=lambda row: row[:3])
         price = RemedyPrice(gained, saved, True, how)
-        return replace(decision, price=price, remedy=decision.remedy if helps else "")
+        worked = re.search(_LIMIT, how)
+        remedy = re.sub(_LIMIT, worked[0], decision.remedy) if worked else decision.remedy
+        return replace(decision, price=price, remedy=remedy if helps else "")
     return replace(
         decision, price=RemedyPrice(layer.cycles, 0, False, f"at most the {layer.cycles:,} cycles that the layer takes")
     )
