@@ -111,6 +111,8 @@ def run(arguments: argparse.Namespace) -> Report:
 
 def _summary(rows: dict[str, Row], narrow: str, wide: str, edges: str) -> str:
     ratios = {name: row[wide] / row[narrow] for name, row in rows.items() if narrow in row and YOLOX not in name}
+    if not ratios:  # --only
+        return f"With {edges} edges: none of the made networks was asked for."
     mean = geometric_mean(ratios.values())
     last = max(ratios, key=lambda name: ratios[name])
     below = sum(ratio <= WORST for ratio in ratios.values())

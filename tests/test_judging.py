@@ -13,7 +13,7 @@ import atonc
 from atonc.compiler.compare.metrics import Metrics
 from atonc.compiler.compile.pipeline import Compiled, compile_graph
 from atonc.compiler.frontends.read import read
-from atonc.compiler.ir import Graph, Op, Quantisation, layer_name
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor, layer_name
 from atonc.compiler.request.options import Options
 from atonc.compiler.verify.verify import LayerCheck, forced_run
 from atonc.doors.cli.cli import main
@@ -293,3 +293,23 @@ def test_kernels_that_overflow_are_no_reference(tmp_path: Path) -> None:
         (found,) = check_reading(references, read(model), [sample])
         assert found.max_diff > 1 and not found.bad
         assert any("overflow" in note for note in references.notes)
+
+
+@pytest.mark.parametrize(("dtype", "steps", "exact", "largest"), [("int8", 255, 100, 0.25), ("int16", 65535, 0, 64.25)])
+def test_floats_that_are_computed_are_judged_in_steps_of_the_codes_behind(
+    dtype: str, steps: int, exact: float, largest: float
+) -> None:
+    x = replace(activation("x", (1, 4)), dtype=dtype)
+    w = Tensor("w", (1, 4), "int8", Quantisation.per_tensor(0.1, 0), np.ones((1, 4), np.int8))  # a constant
+    floats = {name: Tensor(name, (1, 4), "float32") for name in "dvpy"}
+    ops = (Op("dequantize", "d", ("x",), ("d",)), Op("dequantize", "v", ("w",), ("v",)),
+           Op("mul", "p", ("d", "v"), ("p",)), Op("tanh", "y", ("p",), ("y",)))  # fmt: skip
+    graph = Graph({"x": x, "w": w, **floats}, ops, ("x",), ("y",))
+    kernels = {"k": np.array([[0.25, -1.0, 0.5, 0.75]])}
+    found = judging.output_result(graph, "y", kernels["k"] + 0.25 / 255, kernels)
+    assert (found.steps, found.metrics.exact_percent) == (steps, exact) and found.max_lsb == pytest.approx(largest)
+    said = "\n".join(map(str, validate_text._short(Validation(1, "k", (), (found,)), 0.99)))
+    assert f"y computed in float: an LSB is the largest value / {steps:,}" in said
+    assert ("0.25" if dtype == "int8" else "64") == validate_text._largest(found.max_lsb)
+    codes = judging.output_result(graph, "d", kernels["k"] + x.scale, kernels)
+    assert codes.steps == 0 and codes.max_lsb == pytest.approx(1)  # these are codes

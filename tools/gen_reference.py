@@ -276,8 +276,8 @@ def _price(argument: str) -> Iterator[str]:
     for row in results["rows"]:
         if row["argument"] == argument:
             yield (
-                f"- Carries {row['epochs']:,} epochs of {row['models']} of {results['models']} models. Price of "
-                f"`--distrust {argument}`: {row['price']:.3f} of the predicted cycles (geometric mean), "
+                f"- Carries {row['epochs']:,} epochs of {row['models']} of {results['models']} models of 8 bits. "
+                f"Price of `--distrust {argument}`: {row['price']:.3f} of the predicted cycles (geometric mean), "
                 f"{row['worst']:.3f} at worst; {row['to_cpu']:,} operators go to the CPU."
             )
 

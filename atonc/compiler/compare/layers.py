@@ -275,11 +275,16 @@ CONVERSIONS = ("quantize", "dequantize", "requantize", "identity")  # whose outp
 MAX_STEPS = 64
 
 
-def code_size(graph: Graph, tensor: Tensor, values: Array) -> float:
-    """What one code is worth: 1 for codes, for floats the scale of the quantised tensor that they come from."""
+def code_size(graph: Graph, tensor: Tensor, values: Array, steps: int = 255) -> float:
+    """What one code is worth: 1 for codes, for floats the scale of the quantised tensor that they come from. Where
+    floats are computed it is the largest value in so many steps."""
     if not tensor.is_float:
         return 1.0
-    name = tensor.name
+    return scale_behind(graph, tensor.name) or float(np.abs(values).max(initial=0)) / steps or 1.0
+
+
+def scale_behind(graph: Graph, name: str) -> float | None:
+    """The scale of the codes that floats are, moved at most; None where floats are computed."""
     for _ in range(MAX_STEPS):
         op = graph.producers.get(name)
         if op is None or not (op.kind in ("dequantize", "identity") or is_move(op.kind)):
@@ -287,7 +292,24 @@ def code_size(graph: Graph, tensor: Tensor, values: Array) -> float:
         name = op.inputs[0]
         if graph.tensors[name].quant is not None:
             return graph.tensors[name].scale
-    return float(np.abs(values).max(initial=0)) / 255 or 1.0
+    return None
+
+
+def steps_behind(graph: Graph, name: str) -> int:
+    """How many an output in float is counted in: as many as 16 bits have where all codes that it is computed from have
+    them, else those of 8."""
+    waiting, seen, kinds = [name], set[str](), set[str]()
+    while waiting:
+        one = waiting.pop()
+        tensor, op = graph.tensors[one], graph.producers.get(one)
+        if one in seen or tensor.is_constant:
+            continue
+        seen.add(one)
+        if tensor.quant is not None:
+            kinds.add(tensor.dtype)
+        elif op is not None:
+            waiting += [each for each in op.inputs if each]
+    return 65535 if kinds == {"int16"} else 255
 
 
 def observed_ancestors(graph: Graph, name: str, observed: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

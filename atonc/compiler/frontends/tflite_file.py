@@ -106,7 +106,9 @@ def root(data: bytes, identifier: bytes) -> FlatTable:
 
 
 def _number(data: bytes, form: str, position: int) -> int:
-    if position < 0 or position + struct.calcsize(form) > len(data):
+    if position < 0:
+        raise ModelError("an offset leads in front of the file", remedy="the file is cut or damaged")
+    if position + struct.calcsize(form) > len(data):
         raise ModelError(
             "the file ends inside a value", where=f"offset {position}", remedy="the file is cut or damaged"
         )

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from atonc.compiler.compare.inputs import make_extremes, make_inputs
-from atonc.compiler.compare.layers import code_size
+from atonc.compiler.compare.layers import code_size, steps_behind
 from atonc.compiler.compare.metrics import cosine
 from atonc.compiler.emit.program import Program, ProgramStep
 from atonc.compiler.ir import Array, Graph, Op, layer_name
@@ -439,7 +439,7 @@ def _check(graph: Graph, name: str, pairs: list[tuple[Array, Array]]) -> OutputC
     together = [np.concatenate([np.ravel(pair[side]) for pair in pairs]) for side in (0, 1)]
     numbers = np.isfinite(together[1])
     finite = together[1][numbers]
-    unit = code_size(graph, tensor, finite)
+    unit = code_size(graph, tensor, finite, steps_behind(graph, name))
     for got, expected in pairs:
         difference = apart(np.ravel(got), np.ravel(expected)) / unit
         largest = float(np.maximum(largest, difference.max(initial=0.0)))

@@ -192,7 +192,7 @@ class TfliteRunner:
         try:
             rig, _ = loading.installed(loading.plan(image, "xip", hex(loading.FLASH)))
         except FirmwareError as error:
-            raise ModelError(f"its image is refused: {error.line[:200]}", where=where) from error
+            raise ModelError(f"its image is refused: {error.line[:200]}", where=where, remedy=_AGAIN) from error
         except AtoncError as error:
             raise self._of_piece(error, number) from error
         if (len(row.inputs), len(row.outputs)) != (operator.inputs, operator.outputs):

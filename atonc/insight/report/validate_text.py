@@ -34,13 +34,20 @@ from atonc.machine.base.words import count, elided
 _WIDTH = 27
 Row = tuple[str, OutputResult | Distance, str]  # an output or a sibling, its figures, the verdict
 MARKS = {FAR: doc.Mark.ALARM, UNJUDGED: doc.Mark.DOUBT}
+
+
+def _largest(lsb: float) -> str:
+    """Floats that are computed may be parts of an LSB apart: that is not nothing."""
+    return f"{lsb:.2f}" if 0.005 <= lsb < 0.995 else f"{lsb:.0f}"
+
+
 SHORT = (
     doc.Column[Row]("output", lambda row: elided(row[0], _WIDTH - 1), width=_WIDTH, left=True),
     doc.Column[Row]("cosine", lambda row: row[1].metrics.cos, "{:.5f}", width=7),
     doc.Column[Row]("rmse", lambda row: row[1].metrics.rmse, "{:.5f}", width=8),
     doc.Column[Row]("exact %", lambda row: row[1].metrics.exact_percent, "{:.2f}", width=7),
     doc.Column[Row]("within 1", lambda row: row[1].metrics.within_1_percent, "{:.2f}"),
-    doc.Column[Row]("max", lambda row: row[1].max_lsb, "{:.0f}", width=4),
+    doc.Column[Row]("max", lambda row: _largest(row[1].max_lsb), width=4),
     doc.Column[Row]("", lambda row: row[2], left=True, mark=lambda row: MARKS.get(row[2], doc.Mark.GOOD)),
 )
 
@@ -131,6 +138,10 @@ def _short(found: Validation, min_cosine: float) -> Iterator[doc.Block]:
     yield doc.Table(SHORT, rows, "Outputs", True, indent=0)
     if any(output.spread for output in found.outputs):
         yield "(indented: how far the reference's other kernels are; max in LSB)"
+    for steps in sorted({output.steps for output in found.outputs if output.steps}):
+        names = [output.name for output in found.outputs if output.steps == steps]
+        which = names[0] if len(names) == 1 else count(len(names), "output")
+        yield f"({which} computed in float: an LSB is the largest value / {steps:,}, and exact is within half of one)"
     if apart:
         yield f"(cosine below {min_cosine}: {MARGIN} times the distance of the network rounded otherwise passes)"
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from atonc.compiler.compare.layers import code_size
+from atonc.compiler.compare.layers import code_size, scale_behind, steps_behind
 from atonc.compiler.compare.metrics import Metrics, measure
 from atonc.compiler.ir import Array, Graph
 from atonc.insight.validating.validate_options import MIN_COSINE as MIN_COSINE
@@ -56,6 +56,7 @@ class OutputResult:
     blank: bool = False  # all of them
     judged: OutputResult | None = None  # the program against what every installation has; None: this is it
     read: OutputResult | None = None  # exact arithmetic of the model as we read it, against kernels of others
+    steps: int = 0  # of its largest value are counted, where it is computed in float and no codes tell its LSB
     lacks: str = ""  # the package whose kernels would decide where ours do not
 
 
@@ -71,12 +72,14 @@ def output_result(graph: Graph, name: str, values: Array, kernels: Mapping[str, 
     spread = tuple(distance(title, expected, compared[title], unit) for title in others)
     skipped = int(finite.size - finite.sum())
     blank = skipped == finite.size > 0
-    return OutputResult(name, mine.metrics, mine.max_lsb, spread, mine.squares, yardstick, skipped, blank)
+    computed = graph.tensors[name].is_float and scale_behind(graph, name) is None
+    steps = steps_behind(graph, name) if computed else 0
+    return OutputResult(name, mine.metrics, mine.max_lsb, spread, mine.squares, yardstick, skipped, blank, steps=steps)
 
 
 def unit_of(graph: Graph, name: str, expected: Array) -> float:
     tensor = graph.tensors[name]
-    return tensor.scale if tensor.quant is not None else code_size(graph, tensor, expected)
+    return tensor.scale if tensor.quant is not None else code_size(graph, tensor, expected, steps_behind(graph, name))
 
 
 def distance(title: str, expected: Array, values: Array, unit: float) -> Distance:

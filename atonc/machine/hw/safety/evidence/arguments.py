@@ -291,7 +291,8 @@ ARGUMENTS = (
         "S6",
         "Shifts",
         "the result shift of an affine ARITH as seen with the same inputs and an output of another width",
-        "The sum is shifted before it is saturated to the width of the output; nothing else knows that width.",
+        "The sum is shifted before it is saturated to the width of the output; nothing else knows that width. "
+        "Sums, leaky ReLU and hard-swish of 16 bits rest on it.",
         _seen_shifts,
         "an affine unit with an output of 16 bits whose result is shifted wrongly by one amount",
         ("sum-16-bit-to-16-bit-shift-14",),
