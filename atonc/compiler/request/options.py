@@ -415,7 +415,7 @@ def _require_carrier(options: Options) -> None:
     """One carrier, of weights that the NPU reads; and addresses that the secure application knows."""
     reasons = (
         (PREFETCH in options.schedule_with, "--schedule-with prefetch", "either the DMA or idle engines copy weights"),
-        (options.silicon == SEEN, "--silicon seen", "no published program copies weights by the DMA"),
+        (options.silicon == SEEN, "--silicon seen", "no ST program copies weights by the DMA"),
         (options.no_npu, "--no-npu", "the DMA copies weights for the NPU"),
         (options.relocatable, "-r", "the lists of the DMA are written for an application in the secure state"),
     )
