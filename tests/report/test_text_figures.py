@@ -96,7 +96,8 @@ def test_shares_are_those_of_the_pool() -> None:
     layout = some(placed={}, ratio=1.0, lower_bound_bytes=KIB)
     board = some(name="b", pools=(pool,), application_from={})
     program = some(user_io=(), encrypted=None)
-    view = some(board=board, memory=memory, compiled=some(layout=layout, program=program, written=program))
+    compiled = some(layout=layout, program=program, written=program)
+    view = some(board=board, memory=memory, compiled=compiled, options=Options())
     memory_lines = doc.lines(doc.Document(sections=[compile_text.memory_chapter(view)]))
     (line,) = [line for line in memory_lines if "npuRAM3" in line]
     assert line.endswith(" 25.0 %")
@@ -203,7 +204,7 @@ def test_a_difference_stands_beside_its_scale() -> None:
     ("decisions", "said"),
     [
         (Decisions(), []),
-        (Decisions(compact=True), ["decided:", "  compact: True"]),
+        (Decisions(compact=True), ["decided:", "  compact: yes"]),
     ],
 )
 def test_the_search_tells_what_it_decided(decisions: Decisions, said: list[str]) -> None:
