@@ -241,7 +241,8 @@ def _on_chip_bytes(compiled: Compiled) -> int:
 
 def _faster_on_cpu(subject: Subject) -> Iterator[Changes]:
     """All layers that the CPU is done with before the NPU is set up for them."""
-    for_npu = {"on_cpu": (), "on_npu": (), "prefetch": "", "encrypt_weights": False}  # they do not go with --no-npu
+    # they do not go with --no-npu
+    for_npu: dict[str, Any] = {"on_cpu": (), "on_npu": (), "prefetch": "", "encrypt_weights": False}
     alone = _compile(subject, replace(subject.options, no_npu=True, **for_npu))
     if isinstance(alone, Compiled) and not subject.options.no_npu:
         on_cpu = Subject(subject.source, subject.options, compiled=alone).cycles
