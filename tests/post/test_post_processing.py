@@ -144,6 +144,11 @@ def test_shapes_tell_the_family(case: str) -> None:
         assert family(shapes) == name or name in ("yolov5", "yolox")  # these look like YOLOv8
 
 
+def test_outputs_of_unlike_rank_are_of_no_family() -> None:
+    with pytest.raises(InputError, match="of no detector that is known"):
+        family([(1, 30, 4), (1, 5, 6, 30)])
+
+
 def test_outputs_of_another_family_are_refused() -> None:
     with pytest.raises(InputError) as caught:
         decoder_for("yolov8", [], [(1, 6, 24, 24), (1, 6, 12, 12)], (192, 192), where="outputs a, b")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -404,11 +404,7 @@ def _require_encryptable(options: Options) -> None:
         (options.relocatable, "-r", "a relocatable image gets its address later, and the ciphertext depends on it"),
         (options.no_npu, "--no-npu", "stream engines decipher, the CPU does not"),
     )
-    for asked, flag, why in reasons:
-        if asked:
-            raise ConflictError(
-                f"--encrypt-weights does not go with {flag}", rule=why, remedy=f"leave out {flag} or --encrypt-weights"
-            )
+    _require_none("--encrypt-weights", reasons)
 
 
 def _require_carrier(options: Options) -> None:
@@ -419,11 +415,14 @@ def _require_carrier(options: Options) -> None:
         (options.no_npu, "--no-npu", "the DMA copies weights for the NPU"),
         (options.relocatable, "-r", "the lists of the DMA are written for an application in the secure state"),
     )
-    for asked, flag, why in reasons:
+    _require_none("--prefetch dma", reasons)
+
+
+def _require_none(option: str, others: Sequence[tuple[object, str, str]]) -> None:
+    """`others`: whether each is asked for, its flag, and why it does not go with the option."""
+    for asked, flag, why in others:
         if asked:
-            raise ConflictError(
-                f"--prefetch dma does not go with {flag}", rule=why, remedy=f"leave out {flag} or --prefetch dma"
-            )
+            raise ConflictError(f"{option} does not go with {flag}", rule=why, remedy=f"leave out {flag} or {option}")
 
 
 @dataclass(frozen=True)

@@ -304,8 +304,8 @@ def family(shapes: Shapes) -> str:
         return BLAZEFACE.name
     if len(shapes) == 3 and lasts.count(4) >= 2 and all(len(shape) <= 3 for shape in shapes):
         return ST_SSD.name
-    rows = {shape[-2] for shape in shapes if len(shape) in (2, 3)}
-    if len(shapes) == 2 and lasts.count(4) >= 1 and len(rows) == 1:
+    flat = all(len(shape) in (2, 3) for shape in shapes)
+    if len(shapes) == 2 and lasts.count(4) >= 1 and flat and len({shape[-2] for shape in shapes}) == 1:
         return SSD.name
     if shapes and all(len(shape) == 4 and max(shape[1], shape[3]) >= 6 for shape in shapes):
         return ST_YOLOX.name if len(shapes) > 1 else YOLOV2.name
