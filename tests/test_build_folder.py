@@ -113,10 +113,19 @@ def test_what_a_dead_writer_left_where_there_are_no_locks(
     if overtaken:
         write_whole(tmp_path, ONE, network_build("network"))
         read_whole(tmp_path, lambda: None)
+        tries = iter([InputError("there is no such file"), None])
+        assert read_whole(tmp_path, lambda: raised(next(tries))) is None, "it may be slow instead of dead"
+        with pytest.raises(InputError, match="there is no such file"):
+            read_whole(tmp_path, lambda: raised(InputError("there is no such file")))
     os.utime(ready, (2, 2))
     read_whole(tmp_path, lambda: None)
     found = {file: data for file, data in killed.state_of(tmp_path).items() if file.endswith(".c")}
     assert found == (ONE if overtaken else TWO) and not ready.exists()
+
+
+def raised(error: InputError | None) -> None:
+    if error is not None:
+        raise error
 
 
 def test_a_real_build_is_read_whole_or_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -357,13 +357,16 @@ def _former(folder: Path, owner: Owner, files: Mapping[str, bytes]) -> dict[str,
 def read_whole(place: Path, read: Callable[[], _T]) -> _T:
     """What `read` gives for a folder, or one file of it, while nobody else changes it."""
     folder = place if place.is_dir() else place.parent
-    for _ in range(ATTEMPTS):
+    for attempt in range(ATTEMPTS):
         before = _settled(folder)
         try:
             found = read()
         except AtoncError:
             if _is_still(folder, before):
-                raise
+                # Without locks, a writer that another one overtook may be dead, or only slow and about to put it there.
+                if not open_changes(folder) or attempt == ATTEMPTS - 1:
+                    raise
+                time.sleep(0.01 * 2**attempt)
             continue
         if _is_still(folder, before):
             return found
