@@ -4,5 +4,5 @@ on the virtual board or on a real one, with recordings of boards.
 
 May import: machine, compiler, insight.
 Rooms, from the ground up: boards, firmware, generate, front_end, reloc, application, layouts, wire, probes, deploy,
-trials, doctor, recordings, trying, texts.
+trials, yolo, doctor, recordings, trying, texts.
 """
