@@ -27,7 +27,9 @@ def export(path: Path, task: str = "detect", bins: int = 16, named: bool = True,
         weights = random.normal(0, 1 / np.sqrt(inside * kernel * kernel), (outside, inside, kernel, kernel))
         edges = [x, constant(f"{name}.weight", weights.astype(np.float32)),
                  constant(f"{name}.bias", random.normal(0, 0.3, outside).astype(np.float32))]  # fmt: skip
-        made = helper.make_node("Conv", edges, [f"{name}_out"], f"/{name}", kernel_shape=[kernel] * 2, strides=[stride] * 2)
+        made = helper.make_node(
+            "Conv", edges, [f"{name}_out"], f"/{name}", kernel_shape=[kernel] * 2, strides=[stride] * 2
+        )
         nodes.append(made)
         return f"{name}_out"
 
@@ -69,7 +71,9 @@ def export(path: Path, task: str = "detect", bins: int = 16, named: bool = True,
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
             for name, shape in zip(outputs, (boxes, [1, MORE[task], 8, 8]), strict=False)]  # fmt: skip
     model = helper.make_model(
-        helper.make_graph(nodes, "yolo", values, ends, tensors), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+        helper.make_graph(nodes, "yolo", values, ends, tensors),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
     )
     said = {"task": task, "names": str(dict(enumerate(CLASSES)))} | ({"kpt_shape": "[2, 3]"} if task == "pose" else {})
     for key, value in said.items():

@@ -123,7 +123,9 @@ def test_from_an_export_to_c(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert (found["post"]["family"], found["post"]["classes"], found["post"]["iou"]) == ("yolov8_heads", 2, 0.7)
     assert found["network"]["verify"]["layers"] > 5
     assert all(Path(file).is_file() for file in found["files"])
-    assert {"best_int8.onnx", "best_float.onnx", "network.c", "network_post.c"} <= {Path(f).name for f in found["files"]}
+    assert {"best_int8.onnx", "best_float.onnx", "network.c", "network_post.c"} <= {
+        Path(f).name for f in found["files"]
+    }
 
 
 def test_what_is_no_export_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,9 +25,7 @@ class YoloOptions:
     processes: int = again(EvaluateOptions, "processes", FIGURES)
     objective: str = again(QuantizeOptions, "objective", RESULT)
     board: str = again(QuantizeOptions, "board", RESULT)
-    conf: float = option(
-        0.25, "--conf", BOXES, "boxes have a score above it", metavar="SCORE", parse=number
-    )
+    conf: float = option(0.25, "--conf", BOXES, "boxes have a score above it", metavar="SCORE", parse=number)
     iou: float = option(
         0.7, "--iou", BOXES, "of boxes of a class that overlap more, the best one stays; a head that needs no "
         "suppression has none", metavar="SHARE", parse=number,

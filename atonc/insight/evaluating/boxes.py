@@ -220,8 +220,8 @@ class Decoder:
         total: Single = np.zeros(len(pixels), np.float32)
         with np.errstate(all="ignore"):
             for k in range(held.count):  # in this order, as C adds them
-                total = total + found.more[number, k] * flat[held.values.output][places + k * held.values.value]
-        steps: Single = np.array([held.columns, held.rows] * 2, np.float32) / np.array(self.side * 2, np.float32)
+                total += found.more[number, k] * flat[held.values.output][places + k * held.values.value]
+        steps = np.asarray(np.array([held.columns, held.rows] * 2, np.float32) / np.array(self.side * 2, np.float32))
         x1, y1, x2, y2 = found.corners[number] * steps
         x, y = (part.astype(np.float32) for part in (pixels % held.columns, pixels // held.columns))
         inside = (x >= x1) & (x < x2) & (y >= y1) & (y < y2)
@@ -256,8 +256,7 @@ class Decoder:
         order = np.argsort(-values, kind="stable")[: self.limits.candidates]
         corners, points, more = self._boxes(flat, which[order])
         valid = np.isfinite(corners).all(axis=1) & np.isfinite(points).all(axis=(1, 2)) & np.isfinite(more).all(axis=1)
-        found = Boxes(corners, values[order], classes[order], points, more)
-        return found.some(valid)
+        return Boxes(corners, values[order], classes[order], points, more).some(np.flatnonzero(valid))
 
     def _scores(self, head: DetectorHead, flat: Sequence[Single]) -> Single:
         family = self.family
