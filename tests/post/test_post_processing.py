@@ -108,7 +108,7 @@ def test_functions_are_near_exact_ones() -> None:
 
 
 @pytest.mark.skipif(GCC is None, reason="no arm-none-eabi-gcc")
-@pytest.mark.parametrize("case", ["yolov8", "st_yolox", "ssd", "st_ssd", "blazeface", "yolov8_heads masks", "yolov8_heads of onnx"])
+@pytest.mark.parametrize("case", [*SOME, "ssd", "yolov8_heads masks", "yolov8_heads of onnx"])
 def test_compiles_for_the_chip(case: str, tmp_path: Path) -> None:
     given = made(case)
     source, target = written(given, tmp_path), tmp_path / "post.o"

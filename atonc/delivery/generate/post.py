@@ -204,7 +204,8 @@ def _numbers(post: PostProcessing) -> Words:
         **{"title": family.title, "outputs": len(post.outputs), "classes": decoder.classes, "most": limits.most},
         **{"width": decoder.side[0], "height": decoder.side[1], "has_points": bool(decoder.points)},
         **{"points": decoder.points, "values": 4 + 2 * decoder.points, "scratch": f"{post.scratch_bytes:,}"},
-        **{"distances": heads, "whole": not heads, "bins": decoder.bins, "binned": heads and decoder.bins > 1, "unbinned": decoder.bins == 1},
+        **{"distances": heads, "whole": not heads, "bins": decoder.bins},
+        **{"binned": heads and decoder.bins > 1, "unbinned": decoder.bins == 1},
         **{"more": bool(more), "more_type": more, "more_value": _more_value(post)},
         **{"point_scores": heads and bool(decoder.points), "point_step": literal(family.point_step)},
         **{"point_offset": literal(family.point_offset), "box_points": not heads and bool(decoder.points)},
@@ -245,7 +246,7 @@ def _more_value(post: PostProcessing) -> str:
 
 
 def _mask_numbers(post: PostProcessing) -> Words:
-    """Of the prototypes of masks; a pixel is as wide as so much of the input."""
+    """Says where the prototypes of masks are, and how many of their pixels are one of the input."""
     masks, literal = post.decoder.masks, names.float_literal
     if masks is None:
         return {"has_masks": False}

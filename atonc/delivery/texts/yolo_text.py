@@ -34,8 +34,8 @@ def _said(found: YoloNetwork) -> str:
     worst = min(found.quantised.outputs, key=lambda one: one.snr_db)
     classes = f"{count(len(model.names), 'class', 'classes')}, " if model.names else ""
     return (
-        f"{doc.short_name(found.quantised.source)}: {model.task}, {classes}{model.side[0]} x {model.side[1]} pixels{ends}; "
-        f"int8 is {worst.snr_db:.1f} dB from float in the worst output"
+        f"{doc.short_name(found.quantised.source)}: {model.task}, {classes}{model.side[0]} x {model.side[1]} pixels"
+        f"{ends}; int8 is {worst.snr_db:.1f} dB from float in the worst output"
     )
 
 

@@ -1,4 +1,4 @@
-"""The data set of Ultralytics (data.yaml, and a text file for each image) as the COCO file that the rest of atonc reads."""
+"""The data set of Ultralytics (data.yaml, and a text file for each image) as a COCO file, as all of atonc reads it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read_data(path: Path, model: YoloModel) -> YoloData:
         return _of_classes(path)
     if path.suffix.lower() not in (".yaml", ".yml"):
         raise InputError(
-            "is no data.yaml", where=str(path), rule="a data set of Ultralytics is a .yaml with path, train, val, names",
+            "is no data.yaml", where=str(path), rule="Ultralytics has data sets as a .yaml: path, train, val, names",
             remedy="quantize and evaluate take folders, COCO files and arrays",
         )  # fmt: skip
     values = read_yaml(path).values
@@ -69,8 +69,8 @@ def _of_classes(path: Path) -> YoloData:
     judged = parts.get("val") or parts.get("test")
     if judged is None:
         raise InputError(
-            "has no folder val", where=str(path), rule="a data set for classes is a folder with train and val, each with "
-            "a folder of images for each class", remedy="name the folder above val",
+            "has no folder val", where=str(path), rule="classes have a folder with train and val, each with a folder of "
+            "images for each class", remedy="name the folder above val",
         )  # fmt: skip
     part = "train" if "train" in parts else judged.name
     return YoloData(parts.get("train", judged), judged, path, part)
@@ -151,7 +151,7 @@ def _coco(images: Sequence[Path], folder: Path, names: Sequence[str], model: Yol
             annotations.append({"id": len(annotations) + 1, "image_id": number, **_annotation(row, size, model)})
     if not annotations:
         raise InputError(
-            f"no label for {count(len(images), 'image')}", where=str(folder), rule="the labels of images/a.jpg stand in "
+            f"no label for {count(len(images), 'image')}", where=str(folder), rule="labels of images/a.jpg stand in "
             "labels/a.txt: class x y width height in shares of the image", remedy="put the folder labels beside images",
         )  # fmt: skip
     return {**found, "annotations": annotations}

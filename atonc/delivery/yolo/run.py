@@ -20,6 +20,7 @@ from atonc.insight.evaluating.run import Evaluation, evaluate
 from atonc.insight.quantizing import loading
 from atonc.insight.quantizing.run import quantize
 from atonc.insight.quantizing.types import Quantised, QuantizeOptions
+from atonc.machine.base.declare import arguments
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.frozen import dataclass
 
@@ -61,8 +62,8 @@ def build(exported: Path, data: Path, wanted: YoloOptions, folder: Path) -> Yolo
     boxes = None
     files = generating.files_of(view)
     if model.family:
-        boxes = post.post_processing(view, PostOptions(post=model.family, post_score=wanted.conf, post_boxes=wanted.max_det,
-                                                       post_iou=_overlap(wanted, model)))  # fmt: skip
+        limits = {"post_score": wanted.conf, "post_iou": _overlap(wanted, model), "post_boxes": wanted.max_det}
+        boxes = post.post_processing(view, arguments(PostOptions, {"post": model.family, **limits}))
         files = post.with_post(view, files, boxes)
     view = generating.write_build(view, folder / "c", files)
     notes = (f"ranges are from {found.said}", *quantised.notes)
