@@ -69,8 +69,8 @@ def _of_classes(path: Path) -> YoloData:
     judged = parts.get("val") or parts.get("test")
     if judged is None:
         raise InputError(
-            "has no folder val", where=str(path), rule="classes have a folder with train and val, each with a folder of "
-            "images for each class", remedy="name the folder above val",
+            "has no folder val", where=str(path), rule="classes have a folder with train and val, in each a folder "
+            "of images for each class", remedy="name the folder above val",
         )  # fmt: skip
     part = "train" if "train" in parts else judged.name
     return YoloData(parts.get("train", judged), judged, path, part)
