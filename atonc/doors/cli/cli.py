@@ -40,6 +40,7 @@ FILES = {
     "compare": "verbs.compare",
     "estimate": "verbs.quantize",
     "sweep": "verbs.quantize",
+    "yolo": "verbs.yolo",
     "view": "verbs.run",
     "serve": "serve.command",
     "mcp": "agents.command",
