@@ -399,9 +399,9 @@ def estimate(model: Model | Graph, example: Any = None, **options: Any) -> Estim
         raise InputError(f"{others[0][:60]} does not count in an estimate", remedy=f"it takes {', '.join(TAKEN)}")
     if isinstance(model, Graph):
         return EstimateResult.of(estimated(model, asked))
-    from atonc.doors.python.torch import to_onnx
+    from atonc.insight.quantizing.from_torch import onnx_of_module
 
-    given: Model = model if example is None else to_onnx(model, example)
+    given: Model = model if example is None else onnx_of_module(model, example)
     with in_notebook(), model_file(given) as file:
         return EstimateResult.of(estimated(file, asked))
 

@@ -87,8 +87,20 @@ def _built(setting: Setting) -> Candidate:
 def _estimate(name: str, built: Candidate, assumed: tuple[str, ...]) -> Estimate:
     made, setting, cost = built.made, built.setting, built.cost
     graph = setting.graph
-    compiled = Compiled(graph, graph, made.mapped, made.scheduled, made.layout, made.program, (), None, 0.0,
-                        setting.memory, setting.target, priced=(made.program, cost))  # fmt: skip
+    compiled = Compiled(
+        source=graph,
+        graph=graph,
+        mapped=made.mapped,
+        scheduled=made.scheduled,
+        layout=made.layout,
+        program=made.program,
+        findings=(),
+        report=None,
+        seconds=0.0,
+        memory=setting.memory,
+        target=setting.target,
+        priced=(made.program, cost),
+    )
     memory, (low, high) = compiled.memory_use(), cost.band.around(cost.latency_ms)
     return Estimate(
         model=name,
