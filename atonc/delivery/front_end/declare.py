@@ -1,5 +1,5 @@
 """How front ends are declared: sections of a TOML file, or the same in Python, on top of a preset; every mistake is
-said with its place. What sections there are is a `FrontEndKind`: of sounds (`pipeline.py`), of pictures (`picture.py`)."""
+said with its place. The sections are those of a `FrontEndKind`: of sounds (`pipeline.py`), of images (`image.py`)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
 MOST_BYTES = 1 << 20
+FOLDERS = SOUNDS, IMAGES = "presets", "image_presets"
 CODE_TYPES = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "float32": (0, 0)}
 Check = tuple[str, Callable[[Any], bool]]  # what is allowed, and whether this is
 
@@ -130,9 +131,7 @@ def load(source: Any, kind: FrontEndKind) -> Any:
         return _preset(str(source), kind)
     path = Path(source)
     if path.suffix != ".toml":
-        from atonc.delivery.front_end.picture import all_presets
-
-        known = all_presets()
+        known = [name for folder in FOLDERS for name in presets(folder)]
         remedy = did_you_mean(str(source), known, f"presets: {', '.join(known)}; or a file front_end.toml")
         raise InputError(f"{str(source)[:60]!r} is no preset and no .toml file", where="front end", remedy=remedy)
     return parse(text_of(path), str(path), kind)

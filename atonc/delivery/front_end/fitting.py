@@ -12,11 +12,11 @@ from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.emit.c import buffers_info
 from atonc.compiler.emit.c.buffers_info import Info
 from atonc.compiler.ir import Graph
-from atonc.delivery.front_end import c_text, picture_text
+from atonc.delivery.front_end import c_text, image_text
 from atonc.delivery.front_end.declare import Codes
+from atonc.delivery.front_end.image import ImagePipeline, load_either
+from atonc.delivery.front_end.image_twin import SAY_FRAME
 from atonc.delivery.front_end.micro import micro_tables
-from atonc.delivery.front_end.picture import PicturePipeline, load_either
-from atonc.delivery.front_end.picture_twin import SAY_FRAME
 from atonc.delivery.front_end.pipeline import Pipeline
 from atonc.delivery.front_end.tables import tables
 from atonc.delivery.generate.generating import c_network
@@ -73,36 +73,36 @@ class FittedFrontEnd:
 
 
 @dataclass(frozen=True)
-class FittedPictures:
-    """A front end of pictures and the input that it feeds."""
+class FittedImages:
+    """A front end of images and the input that it feeds."""
 
-    pipeline: PicturePipeline
+    pipeline: ImagePipeline
     planes: bool
     label: str  # of the input
 
     def files(self, name: str) -> dict[str, bytes]:
-        return picture_text.files(self.pipeline, name, self.planes)
+        return image_text.files(self.pipeline, name, self.planes)
 
     @property
     def data(self) -> dict[str, Any]:
         p = self.pipeline
         return {
-            **{"name": p.name, "input": self.label, "format": p.picture.format, "frame": list(p.size)},
+            **{"name": p.name, "input": self.label, "format": p.image.format, "frame": list(p.size)},
             **{"shape": [p.resize.height, p.resize.width, p.channels]},
-            **{"ram_bytes": picture_text.state_bytes(p), "tables_bytes": picture_text.constant_bytes(p)},
+            **{"ram_bytes": image_text.state_bytes(p), "tables_bytes": image_text.constant_bytes(p)},
         }
 
     @property
     def said(self) -> str:
         p = self.pipeline
         return (
-            f"{p.name}: {p.picture.width} x {p.picture.height} {p.picture.format} to {p.said} for {self.label}; "
-            f"RAM {picture_text.state_bytes(p):,} bytes, flash {picture_text.constant_bytes(p):,} of tables, "
+            f"{p.name}: {p.image.width} x {p.image.height} {p.image.format} to {p.said} for {self.label}; "
+            f"RAM {image_text.state_bytes(p):,} bytes, flash {image_text.constant_bytes(p):,} of tables, "
             "both apart from the figures of the network"
         )
 
 
-Fitted = FittedFrontEnd | FittedPictures
+Fitted = FittedFrontEnd | FittedImages
 
 
 def require_fit(graph: Graph, source: str | Path, own_types: bool) -> None:
@@ -120,7 +120,7 @@ def require_fit(graph: Graph, source: str | Path, own_types: bool) -> None:
 
 
 def fitted(view: CompileView, source: str | Path | Mapping[str, Any]) -> Fitted:
-    """Whether frames, or pictures, and codes are what the network takes."""
+    """Whether frames, or images, and codes are what the network takes."""
     pipeline = load_either(source)
     _require_frame(pipeline)
     inputs = buffers_info.inputs(c_network(view))
@@ -132,29 +132,29 @@ def fitted(view: CompileView, source: str | Path | Mapping[str, Any]) -> Fitted:
     codes, order = _codes(view, info), _order(info, pipeline)
     _require_codes(pipeline, codes, info.label)
     whole = load_either(pipeline.for_input(codes))
-    if isinstance(whole, PicturePipeline):
-        return FittedPictures(whole, order == PLANES, info.label)
+    if isinstance(whole, ImagePipeline):
+        return FittedImages(whole, order == PLANES, info.label)
     assert isinstance(order, c_text.Window)
     return FittedFrontEnd(whole, order, info.label, mhz)
 
 
 def with_hop(view: CompileView, source: str | Path) -> CompileView:
-    """Where nobody said --hop, it is that of a front end of sounds; pictures come when the camera has them."""
+    """Where nobody said --hop, it is that of a front end of sounds; images come when the camera has them."""
     found = None if view.options.hop else fitted(view, source)
     if not isinstance(found, FittedFrontEnd):
         return view
     return replace(view, options=replace(view.options, hop=found.hop_ms))
 
 
-def _require_frame(p: Pipeline | PicturePipeline) -> None:
-    if isinstance(p, PicturePipeline) and not p.picture.width:
+def _require_frame(p: Pipeline | ImagePipeline) -> None:
+    if isinstance(p, ImagePipeline) and not p.image.width:
         raise InputError(
-            "[picture] has no width and height", where=f"front end {p.name}",
+            "[image] has no width and height", where=f"front end {p.name}",
             rule="the C file is made for the frames of one camera", remedy=SAY_FRAME,
         )  # fmt: skip
 
 
-def _require_codes(p: Pipeline | PicturePipeline, codes: Codes, label: str) -> None:
+def _require_codes(p: Pipeline | ImagePipeline, codes: Codes, label: str) -> None:
     if p.codes != Codes() and _differ(p.codes, codes):
         raise InputError(
             f"[codes] says {_said(p.codes)}, the network's input takes {_said(codes)}",
@@ -164,23 +164,23 @@ def _require_codes(p: Pipeline | PicturePipeline, codes: Codes, label: str) -> N
         )
 
 
-def _takes(shape: Sequence[int], p: Pipeline | PicturePipeline) -> bool:
+def _takes(shape: Sequence[int], p: Pipeline | ImagePipeline) -> bool:
     return bool(_frames(shape, p)) if isinstance(p, Pipeline) else _planes(shape, p) is not None
 
 
 PIXELS, PLANES = "pixels", "planes"  # row, column, colour; or one colour after the other
 
 
-def _planes(shape: Sequence[int], p: PicturePipeline) -> str | None:
-    """How pictures lie in an input of this shape; None where it has other sizes."""
+def _planes(shape: Sequence[int], p: ImagePipeline) -> str | None:
+    """How images lie in an input of this shape; None where it has other sizes."""
     inner = (p.resize.height, p.resize.width)
     found = tuple(shape[1:]) if len(shape) == 4 and shape[0] == 1 else tuple(shape)
     colours = () if p.channels == 1 and len(found) == 2 else (p.channels,)
     return PIXELS if found == (*inner, *colours) else PLANES if found == (*colours, *inner) else None
 
 
-def _order(info: Info, p: Pipeline | PicturePipeline) -> c_text.Window | str | None:
-    """How frames, or pictures, lie in this input; None where they do not fit."""
+def _order(info: Info, p: Pipeline | ImagePipeline) -> c_text.Window | str | None:
+    """How frames, or images, lie in this input; None where they do not fit."""
     return _window(info, p) if isinstance(p, Pipeline) else _planes(info.mem_shape, p)
 
 
@@ -204,7 +204,7 @@ def _window(info: Info, p: Pipeline) -> c_text.Window | None:
 
 
 def _no_input(
-    name: str, p: Pipeline | PicturePipeline, inputs: Sequence[tuple[str, str, tuple[int, ...]]], fits: int
+    name: str, p: Pipeline | ImagePipeline, inputs: Sequence[tuple[str, str, tuple[int, ...]]], fits: int
 ) -> InputError:
     """`inputs`: label, type and shape of each."""
     takes = "; ".join(f"{label} {kind} {'x'.join(map(str, shape))}" for label, kind, shape in inputs)
@@ -214,7 +214,7 @@ def _no_input(
         made, rule = f"frames of {p.features} features", "frames are an axis, or the whole, of 8 or 16 bits or float32"
         remedy = f"{wanted}.count = {last} in the front end, if training had so many"
     else:
-        made, rule = f"pictures of {p.said}", "pictures are the whole, of 8 or 16 bits or float32"
+        made, rule = f"images of {p.said}", "images are the whole, of 8 or 16 bits or float32"
         remedy = _sizes(shape)
     return InputError(
         f"{made} fit {'no input' if not fits else f'{fits} inputs'} of the network",
@@ -225,7 +225,7 @@ def _no_input(
 
 
 def _sizes(shape: Sequence[int]) -> str:
-    """What to write for an input that takes pictures."""
+    """What to write for an input that takes images."""
     if len(shape) != 4 or not {shape[1], shape[3]} & {1, 3}:
         return "a network whose input is 1 x height x width x colours"
     height, width, colours = (shape[1:]) if shape[3] in (1, 3) else (*shape[2:], shape[1])

@@ -230,7 +230,7 @@ def _agreements(p: Pipeline) -> list[Agreement]:
     ]  # fmt: skip
 
 
-SOUND = declare.FrontEndKind(Pipeline(), "presets", tuple(SECTIONS), CHECKS, _require)
+SOUND = declare.FrontEndKind(Pipeline(), declare.SOUNDS, tuple(SECTIONS), CHECKS, _require)
 
 
 def presets() -> dict[str, str]:

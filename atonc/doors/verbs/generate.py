@@ -129,7 +129,7 @@ def _check_edges(model: Path, wanted: Options, options: argparse.Namespace, fold
 
     if options.front_end and folder is not None:
         from atonc.delivery.front_end.fitting import require_fit
-        from atonc.delivery.front_end.picture import load_either
+        from atonc.delivery.front_end.image import load_either
 
         load_either(options.front_end)  # a mistake in the file first
         require_fit(read_model(model, wanted), options.front_end, own_types=not wanted.input_type)

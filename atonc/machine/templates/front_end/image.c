@@ -4,7 +4,7 @@
 #include "@name@_front_end.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O3") /* loops over taps and colours are worth their room: most of a picture's time is here */
+#pragma GCC optimize("O3") /* loops over taps and colours are worth their room: most of an image's time is here */
 #endif
 #ifdef __GNUC__
 #define FE_INLINE static inline __attribute__((always_inline))

@@ -1,5 +1,5 @@
-"""What a front end of pictures does, declared: frames of a camera, cropped, resized, in the order of colours and the
-range that training had. Without a preset (`picture_presets/*.toml`) it stretches the frame to 224 x 224, 0 to 1."""
+"""What a front end of images does, declared: frames of a camera, cropped, resized, in the order of colours and the
+range that training had. Without a preset (`image_presets/*.toml`) it stretches the frame to 224 x 224, 0 to 1."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CameraFrame:
 
 
 @dataclass(frozen=True)
-class PictureCrop:
+class ImageCrop:
     """What is taken of a frame: all, the largest box in its middle that has the aspect of the result, or a box."""
 
     to: str = "none"
@@ -39,9 +39,9 @@ class PictureCrop:
 
 
 @dataclass(frozen=True)
-class PictureResize:
-    """`fit`: both sides stretched; the middle of a picture that covers the result, its short side `short_side` (0: as
-    small as it may be); or the whole picture with `pad` around it."""
+class ImageResize:
+    """`fit`: both sides stretched; the middle of an image that covers the result, its short side `short_side` (0: as
+    small as it may be); or the whole image with `pad` around it."""
 
     width: int = 224
     height: int = 224
@@ -54,12 +54,12 @@ class PictureResize:
 
 
 @dataclass(frozen=True)
-class PictureColour:
+class ImageColour:
     order: str = "rgb"
 
 
 @dataclass(frozen=True)
-class PictureValues:
+class ImageValues:
     """(x - mean) / deviation, for all colours or each in the order of the result; `pixels`: 255 is 1.0 ("unit"), or
     itself ("integer"), or bytes are codes already."""
 
@@ -69,15 +69,15 @@ class PictureValues:
 
 
 @dataclass(frozen=True)
-class PicturePipeline:
-    """All sections of a `front_end.toml` for pictures."""
+class ImagePipeline:
+    """All sections of a `front_end.toml` for images."""
 
     name: str = "front_end"
-    picture: CameraFrame = CameraFrame()
-    crop: PictureCrop = PictureCrop()
-    resize: PictureResize = PictureResize()
-    colour: PictureColour = PictureColour()
-    normalise: PictureValues = PictureValues()
+    image: CameraFrame = CameraFrame()
+    crop: ImageCrop = ImageCrop()
+    resize: ImageResize = ImageResize()
+    colour: ImageColour = ImageColour()
+    normalise: ImageValues = ImageValues()
     codes: Codes = Codes()
 
     @property
@@ -87,23 +87,23 @@ class PicturePipeline:
     @property
     def rows(self) -> int:
         """Channels that are resized: a grey camera has one, whatever the network takes."""
-        return 1 if self.picture.format == "grey8" else self.channels
+        return 1 if self.image.format == "grey8" else self.channels
 
     @property
     def size(self) -> Size:
         """The camera's frame."""
-        return self.picture.width, self.picture.height
+        return self.image.width, self.image.height
 
     @property
     def row_bytes(self) -> int:
-        return self.picture.stride or self.picture.width * FORMATS[self.picture.format]
+        return self.image.stride or self.image.width * FORMATS[self.image.format]
 
     @property
     def said(self) -> str:
         """The result."""
         return f"{self.resize.height} x {self.resize.width} x {self.channels}"
 
-    def for_input(self, codes: Codes) -> PicturePipeline:
+    def for_input(self, codes: Codes) -> ImagePipeline:
         """The same for another network."""
         return dataclasses.replace(self, codes=codes)
 
@@ -114,11 +114,11 @@ _box: Check = (
 )
 CHECKS: Mapping[str, Check] = {
     **declare.CHECKS,
-    "picture.format": one_of(*FORMATS),
-    "picture.width": whole(0, MOST_SIDE),
-    "picture.height": whole(0, MOST_SIDE),
-    "picture.stride": whole(0, 1 << 16),
-    "picture.range": one_of("limited", "full"),
+    "image.format": one_of(*FORMATS),
+    "image.width": whole(0, MOST_SIDE),
+    "image.height": whole(0, MOST_SIDE),
+    "image.stride": whole(0, 1 << 16),
+    "image.range": one_of("limited", "full"),
     "crop.to": one_of("none", "centre", "box"),
     "crop.box": _box,
     "resize.width": whole(1, 4096),
@@ -134,18 +134,18 @@ CHECKS: Mapping[str, Check] = {
 }
 
 
-def _agreements(p: PicturePipeline) -> list[Agreement]:
-    picture, resize, values = p.picture, p.resize, p.normalise
-    least, sizes = picture.width * FORMATS[picture.format], (0, 1, p.channels)
+def _agreements(p: ImagePipeline) -> list[Agreement]:
+    image, resize, values = p.image, p.resize, p.normalise
+    least, sizes = image.width * FORMATS[image.format], (0, 1, p.channels)
     smooth = resize.how == "bilinear" and resize.at == "half_pixel"
     boxed = p.crop.to == "box"
     return [
-        ("picture.height", bool(picture.width) == bool(picture.height), "one side of the frame only", "say both"),
+        ("image.height", bool(image.width) == bool(image.height), "one side of the frame only", "say both"),
         (
-            *("picture.stride", not picture.stride or picture.stride >= least),
-            *(f"rows of {picture.width} pixels have {least} bytes", f"stride = {least}, or more; 0: no gap"),
+            *("image.stride", not image.stride or image.stride >= least),
+            *(f"rows of {image.width} pixels have {least} bytes", f"stride = {least}, or more; 0: no gap"),
         ),
-        ("picture.width", picture.format != "yuyv" or not picture.width % 2, "two pixels share U and V", "an even one"),
+        ("image.width", image.format != "yuyv" or not image.width % 2, "two pixels share U and V", "an even one"),
         ("crop.box", boxed == any(p.crop.box), 'box and to = "box" belong together', 'to = "box"; box = [...]'),
         ("crop.box", not boxed or min(p.crop.box[2:]) > 0, "an empty box", "width and height above 0"),
         (
@@ -173,14 +173,14 @@ def _agreements(p: PicturePipeline) -> list[Agreement]:
     ]
 
 
-def _require(p: PicturePipeline, source: Declaration) -> None:
+def _require(p: ImagePipeline, source: Declaration) -> None:
     declare.require(_agreements(p), source)
-    if p.picture.width:
-        Geometry.of(p, p.size, source)
+    if p.image.width:
+        FramePlace.of(p, p.size, source)
 
 
 @dataclass(frozen=True)
-class Geometry:
+class FramePlace:
     """Where what was taken of a frame lies in the result, in pixels; an offset below zero: the middle is taken."""
 
     box: tuple[int, int, int, int]  # left, top, width, height
@@ -188,7 +188,7 @@ class Geometry:
     offset: Size
 
     @classmethod
-    def of(cls, p: PicturePipeline, frame: Size, source: Declaration | None = None) -> Geometry:
+    def of(cls, p: ImagePipeline, frame: Size, source: Declaration | None = None) -> FramePlace:
         place = source or Declaration(f"front end {p.name}")
         box = _box_of(p, frame, place)
         (w, h), (width, height), fit = box[2:], (p.resize.width, p.resize.height), p.resize.fit
@@ -208,7 +208,7 @@ class Geometry:
         return cls(box, resized, (-round((resized[0] - width) / 2), -round((resized[1] - height) / 2)))
 
 
-def _covering(p: PicturePipeline, w: int, h: int) -> Size:
+def _covering(p: ImagePipeline, w: int, h: int) -> Size:
     """torchvision's Resize: the short side as named, the long one rounded down."""
     width, height, short = p.resize.width, p.resize.height, p.resize.short_side
     if short:
@@ -216,7 +216,7 @@ def _covering(p: PicturePipeline, w: int, h: int) -> Size:
     return (width, width * h // w) if width * h >= height * w else (height * w // h, height)
 
 
-def _box_of(p: PicturePipeline, frame: Size, place: Declaration) -> tuple[int, int, int, int]:
+def _box_of(p: ImagePipeline, frame: Size, place: Declaration) -> tuple[int, int, int, int]:
     (w, h), (width, height) = frame, (p.resize.width, p.resize.height)
     if p.crop.to == "none":
         return 0, 0, w, h
@@ -232,10 +232,10 @@ def _box_of(p: PicturePipeline, frame: Size, place: Declaration) -> tuple[int, i
     return left, top, bw, bh
 
 
-PICTURE = declare.FrontEndKind(
-    PicturePipeline(),
-    "picture_presets",
-    ("picture", "crop", "resize", "colour", "normalise", "codes"),
+IMAGE = declare.FrontEndKind(
+    ImagePipeline(),
+    declare.IMAGES,
+    ("image", "crop", "resize", "colour", "normalise", "codes"),
     CHECKS,
     _require,
 )
@@ -243,38 +243,33 @@ PICTURE = declare.FrontEndKind(
 
 def presets() -> dict[str, str]:
     """Name -> text."""
-    return declare.presets(PICTURE.folder)
+    return declare.presets(IMAGE.folder)
 
 
-def all_presets() -> dict[str, str]:
-    """Those of sounds, then those of pictures."""
-    return {**pipeline.presets(), **presets()}
-
-
-def load(source: str | Path | Mapping[str, Any] | PicturePipeline) -> PicturePipeline:
-    found: PicturePipeline = declare.load(source, PICTURE)
+def load(source: str | Path | Mapping[str, Any] | ImagePipeline) -> ImagePipeline:
+    found: ImagePipeline = declare.load(source, IMAGE)
     return found
 
 
-def parse(text: str, place: str) -> PicturePipeline:
-    found: PicturePipeline = declare.parse(text, place, PICTURE)
+def parse(text: str, place: str) -> ImagePipeline:
+    found: ImagePipeline = declare.parse(text, place, IMAGE)
     return found
 
 
-def is_picture(source: Any) -> bool:
-    """Whether a preset, a file or sections speak of pictures: by a section that sounds have not."""
-    if isinstance(source, PicturePipeline | pipeline.Pipeline):
-        return isinstance(source, PicturePipeline)
+def is_image(source: Any) -> bool:
+    """Whether a preset, a file or sections speak of images: by a section that sounds have not."""
+    if isinstance(source, ImagePipeline | pipeline.Pipeline):
+        return isinstance(source, ImagePipeline)
     if not isinstance(source, Mapping):
-        if str(source) in all_presets() or Path(source).suffix != ".toml":
+        if str(source) in pipeline.presets() or Path(source).suffix != ".toml":
             return str(source) in presets()
         try:
             source = read_toml(declare.text_of(Path(source)))
         except ValueError:  # it says so itself when it is loaded
             return False
-    own = set(PICTURE.sections) - set(pipeline.SOUND.sections)
-    return source.get("based_on") in presets() or not own.isdisjoint(source)
+    own = set(IMAGE.sections) - set(pipeline.SOUND.sections)
+    return str(source.get("based_on")) in presets() or not own.isdisjoint(source)
 
 
-def load_either(source: Any) -> pipeline.Pipeline | PicturePipeline:
-    return load(source) if is_picture(source) else pipeline.load(source)
+def load_either(source: Any) -> pipeline.Pipeline | ImagePipeline:
+    return load(source) if is_image(source) else pipeline.load(source)

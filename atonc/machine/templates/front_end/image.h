@@ -17,14 +17,14 @@ extern "C" {
 
 typedef @type@ @name@_front_end_code; /* @reals@ */
 
-/* Where rows of a picture are worked out; nothing in it is kept for the next one. */
+/* Where rows of an image are worked out; nothing in it is kept for the next one. */
 typedef struct {
   @between@ lines[@lines@][@line@];
 } @name@_front_end_state;
 
 /* From the camera's buffer to the input of the network (@axes@). A buffer that a DMA wrote must have left the cache:
  * invalidate its lines before the call; and clean those of `input` after it where the NPU reads it from memory. */
-void @name@_front_end_picture(@name@_front_end_state *state, const uint8_t *frame, @name@_front_end_code *input);
+void @name@_front_end_image(@name@_front_end_state *state, const uint8_t *frame, @name@_front_end_code *input);
 
 #ifdef __cplusplus
 }

@@ -45,7 +45,7 @@ static void fe_down(const fe_state *state, uint32_t y, fe_code *to)
   (void)y;
 }
 
-void FE_NAME(picture)(fe_state *state, const uint8_t *frame, fe_code *input)
+void FE_NAME(image)(fe_state *state, const uint8_t *frame, fe_code *input)
 {
   uint32_t done = 0;
 #if FE_PADDED

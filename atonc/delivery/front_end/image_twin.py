@@ -1,4 +1,4 @@
-"""The Python twin of a front end of pictures, and its tables: whole numbers only, so that C gives the same codes.
+"""The Python twin of a front end of images, and its tables: whole numbers only, so that C gives the same codes.
 
 Every resize is two sums along an axis: where they begin, and weights in fixed point. What follows a resized byte
 (normalise, quantise) is a table of 256 codes for each colour."""
@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from atonc.delivery.front_end.declare import CODE_TYPES, Codes
-from atonc.delivery.front_end.picture import FORMATS, Geometry, PicturePipeline, Size, load
+from atonc.delivery.front_end.image import FORMATS, FramePlace, ImagePipeline, Size, load
 from atonc.delivery.front_end.pipeline import PAGE
 from atonc.delivery.front_end.tables import Array
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
-SAY_FRAME = f"say what the camera writes: [picture] format, width, height ({PAGE})"
-_BITS, _SMOOTH_BITS = 14, 22  # of weights; Pillow has 22 and a picture of bytes between its two sums
+SAY_FRAME = f"say what the camera writes: [image] format, width, height ({PAGE})"
+_BITS, _SMOOTH_BITS = 14, 22  # of weights; Pillow has 22 and an image of bytes between its two sums
 _BETWEEN = 7  # bits behind the point between two sums of weights with 14
 _GREY = (19595, 38470, 7471)  # BT.601 in 1/65536, as in Pillow
 # Y, U and V to colours in 2^-20: Y, U to blue and green, V to green and red. Limited: those of OpenCV.
@@ -32,8 +32,8 @@ YUV = {
 
 
 @dataclass(frozen=True, eq=False)
-class Axis:
-    """Sums along one axis: value i is the sum of `weights[i] * pixels[starts[i]:]`, which has `bits` behind the point;
+class TapTable:
+    """TapTable along one axis: value i is the sum of `weights[i] * pixels[starts[i]:]`, which has `bits` behind the point;
     the first stands at `first` of the result."""
 
     first: int
@@ -51,9 +51,9 @@ class Axis:
 
 
 @dataclass(frozen=True, eq=False)
-class PictureTables:
-    x: Axis
-    y: Axis
+class ImageTables:
+    x: TapTable
+    y: TapTable
     between: int  # bits behind the point of what lies between the two sums
 
     @property
@@ -65,7 +65,7 @@ class PictureTables:
         return "uint16" if self.between else "uint8"
 
 
-def _positions(p: PicturePipeline, size: int, count: int) -> tuple[Array, int]:
+def _positions(p: ImagePipeline, size: int, count: int) -> tuple[Array, int]:
     """Where the values lie between the pixels: numerators and the denominator."""
     i = np.arange(count, dtype=np.int64)
     if p.resize.at == "half_pixel":
@@ -75,7 +75,7 @@ def _positions(p: PicturePipeline, size: int, count: int) -> tuple[Array, int]:
     return i * (size - 1), max(count - 1, 1)
 
 
-def _nearest(p: PicturePipeline, size: int, count: int) -> tuple[Array, Array, int]:
+def _nearest(p: ImagePipeline, size: int, count: int) -> tuple[Array, Array, int]:
     if p.resize.at == "half_pixel":  # Pillow adds up steps in double precision, which decides where two are as near
         step = size / count
         starts = np.cumsum(np.array([0.5 * step, *[step] * (count - 1)])).astype(np.int64)
@@ -86,7 +86,7 @@ def _nearest(p: PicturePipeline, size: int, count: int) -> tuple[Array, Array, i
     return np.minimum(starts, size - 1), np.ones((count, 1), np.int64), 0
 
 
-def _bilinear(p: PicturePipeline, size: int, count: int) -> tuple[Array, Array, int]:
+def _bilinear(p: ImagePipeline, size: int, count: int) -> tuple[Array, Array, int]:
     numerators, denominator = _positions(p, size, count)
     numerators = np.clip(numerators, 0, (size - 1) * denominator)
     starts = np.minimum(numerators // denominator, max(size - 2, 0))
@@ -94,8 +94,8 @@ def _bilinear(p: PicturePipeline, size: int, count: int) -> tuple[Array, Array, 
     return starts, np.stack([(1 << _BITS) - part, part], 1)[:, : min(2, size)], _BITS
 
 
-def _smooth(p: PicturePipeline, size: int, count: int) -> tuple[Array, Array, int]:
-    """Pillow's triangles, which widen where a picture gets smaller: in double precision, rounded once."""
+def _smooth(p: ImagePipeline, size: int, count: int) -> tuple[Array, Array, int]:
+    """Pillow's triangles, which widen where an image gets smaller: in double precision, rounded once."""
     scale = size / count
     support = max(scale, 1.0)
     taps = min(size, 2 * ceil(support) + 1)
@@ -111,7 +111,7 @@ def _smooth(p: PicturePipeline, size: int, count: int) -> tuple[Array, Array, in
     return starts, weights, _SMOOTH_BITS
 
 
-def _axis(p: PicturePipeline, k: int, geometry: Geometry) -> Axis:
+def _axis(p: ImagePipeline, k: int, geometry: FramePlace) -> TapTable:
     """`k`: 0 for columns, 1 for rows. Cut to the result; one weight where no value lies between two pixels."""
     size, resized, offset = geometry.box[2 + k], geometry.resized[k], geometry.offset[k]
     made = _nearest if p.resize.how == "nearest" else _smooth if p.resize.antialias else _bilinear
@@ -119,17 +119,17 @@ def _axis(p: PicturePipeline, k: int, geometry: Geometry) -> Axis:
     if (np.count_nonzero(weights, axis=1) == 1).all():
         starts, weights, bits = starts + weights.argmax(1), np.ones((resized, 1), np.int64), 0
     begin, end = max(0, -offset), min(resized, (p.resize.width, p.resize.height)[k] - offset)
-    return Axis(max(0, offset), starts[begin:end] + geometry.box[k], weights[begin:end], bits)
+    return TapTable(max(0, offset), starts[begin:end] + geometry.box[k], weights[begin:end], bits)
 
 
 @lru_cache(64)
-def picture_tables(p: PicturePipeline, frame: Size) -> PictureTables:
-    geometry = Geometry.of(p, frame)
+def image_tables(p: ImagePipeline, frame: Size) -> ImageTables:
+    geometry = FramePlace.of(p, frame)
     x, y = (_axis(p, k, geometry) for k in (0, 1))
-    return PictureTables(x, y, _BETWEEN if x.bits == y.bits == _BITS else 0)
+    return ImageTables(x, y, _BETWEEN if x.bits == y.bits == _BITS else 0)
 
 
-def reals(p: PicturePipeline) -> Array:
+def reals(p: ImagePipeline) -> Array:
     """What the bytes of each colour stand for: colours x 256."""
     values = np.tile(np.arange(256.0), (p.channels, 1))
     if p.normalise.pixels == "codes":
@@ -143,7 +143,7 @@ def _shift(codes: Codes) -> int:
     return -128 if codes.type == "int8" else 0
 
 
-def code_table(p: PicturePipeline) -> Array:
+def code_table(p: ImagePipeline) -> Array:
     """Colours x 256, rounded to the nearest (ties to even)."""
     if p.codes.type == "float32":
         return reals(p).astype(np.float32)
@@ -154,10 +154,10 @@ def code_table(p: PicturePipeline) -> Array:
     return np.clip(codes, least, most).astype(p.codes.type)
 
 
-def decoded(p: PicturePipeline, frame: Array) -> Array:
+def decoded(p: ImagePipeline, frame: Array) -> Array:
     """Rows of bytes as height x width x 3 (red, green, blue), or x 1 of a camera without colours."""
-    name, height = p.picture.format, len(frame)
-    used = frame[:, : p.picture.width * FORMATS[name]].reshape(height, p.picture.width, -1).astype(np.int32)
+    name, height = p.image.format, len(frame)
+    used = frame[:, : p.image.width * FORMATS[name]].reshape(height, p.image.width, -1).astype(np.int32)
     if name == "rgb565":
         pixels = used[..., 0] | used[..., 1] << 8
         r, g, b = pixels >> 11, pixels >> 5 & 63, pixels & 31
@@ -167,18 +167,18 @@ def decoded(p: PicturePipeline, frame: Array) -> Array:
     return used[..., ::-1] if name == "bgr888" else used
 
 
-def _of_yuv(p: PicturePipeline, frame: Array, y: Array) -> Array:
-    black, factor, u_blue, u_green, v_green, v_red = YUV[p.picture.range]
+def _of_yuv(p: ImagePipeline, frame: Array, y: Array) -> Array:
+    black, factor, u_blue, u_green, v_green, v_red = YUV[p.image.range]
     light = np.maximum(y - black, 0) * factor + (1 << 19)
     if p.rows == 1:
         return np.minimum(light >> 20, 255)[..., None]
-    fours = frame[:, : 2 * p.picture.width].reshape(len(frame), -1, 4).astype(np.int32) - 128
+    fours = frame[:, : 2 * p.image.width].reshape(len(frame), -1, 4).astype(np.int32) - 128
     u, v = (fours[..., k].repeat(2, axis=1) for k in (1, 3))
     colours = (light + v_red * v, light + u_green * u + v_green * v, light + u_blue * u)
     return np.clip(np.stack(colours, -1) >> 20, 0, 255)
 
 
-def _sums(axis: Axis, pixels: Array, shift: int) -> Array:
+def _sums(axis: TapTable, pixels: Array, shift: int) -> Array:
     """Along the first axis of `pixels`."""
     total = np.full((axis.count, *pixels.shape[1:]), 1 << shift >> 1, np.int32)
     for k in range(axis.taps):
@@ -187,53 +187,53 @@ def _sums(axis: Axis, pixels: Array, shift: int) -> Array:
 
 
 @dataclass(frozen=True)
-class PictureFrontEnd:
-    """A declared front end of pictures; call it with a picture: codes, height x width x colours."""
+class ImageFrontEnd:
+    """A declared front end of images; call it with an image: codes, height x width x colours."""
 
-    pipeline: PicturePipeline
+    pipeline: ImagePipeline
 
     @cached_property
     def codes(self) -> Array:
         return code_table(self.pipeline)
 
-    def for_input(self, type: str = "int8", scale: float = 1.0, zero_point: int = 0) -> PictureFrontEnd:
+    def for_input(self, type: str = "int8", scale: float = 1.0, zero_point: int = 0) -> ImageFrontEnd:
         """The same for the input of a network."""
-        return PictureFrontEnd(load(self.pipeline.for_input(Codes(type, float(scale), int(zero_point)))))
+        return ImageFrontEnd(load(self.pipeline.for_input(Codes(type, float(scale), int(zero_point)))))
 
-    def __call__(self, picture: Any) -> Array:
-        return self._looked_up(self.resized(picture), self.codes)
+    def __call__(self, image: Any) -> Array:
+        return self._looked_up(self.resized(image), self.codes)
 
-    def features(self, picture: Any) -> Array:
+    def features(self, image: Any) -> Array:
         """What the codes stand for before they are quantised, float32: for training."""
-        return self._looked_up(self.resized(picture), reals(self.pipeline).astype(np.float32))
+        return self._looked_up(self.resized(image), reals(self.pipeline).astype(np.float32))
 
     def of_frame(self, frame: Any) -> Array:
-        """The codes of the camera's buffer: bytes as [picture] says they lie there."""
+        """The codes of the camera's buffer: bytes as [image] says they lie there."""
         p = self.pipeline
-        given, least = np.asarray(frame), p.row_bytes * max(p.picture.height - 1, 0)
-        least += p.picture.width * FORMATS[p.picture.format]
-        if not p.picture.width:
-            raise InputError("[picture] has no width and height", where=f"front end {p.name}", remedy=SAY_FRAME)
+        given, least = np.asarray(frame), p.row_bytes * max(p.image.height - 1, 0)
+        least += p.image.width * FORMATS[p.image.format]
+        if not p.image.width:
+            raise InputError("[image] has no width and height", where=f"front end {p.name}", remedy=SAY_FRAME)
         if given.dtype != np.uint8 or given.size < least:
             raise InputError(
                 f"a buffer of {given.size:,} elements of type {given.dtype}", where=f"front end {p.name}",
-                rule=f"{p.picture.width} x {p.picture.height} of {p.picture.format} take {least:,} bytes",
+                rule=f"{p.image.width} x {p.image.height} of {p.image.format} take {least:,} bytes",
                 remedy="give them as uint8",
             )  # fmt: skip
-        flat = np.pad(given.reshape(-1)[: p.row_bytes * p.picture.height], (0, p.row_bytes))
-        rows = flat[: p.row_bytes * p.picture.height].reshape(p.picture.height, p.row_bytes)
+        flat = np.pad(given.reshape(-1)[: p.row_bytes * p.image.height], (0, p.row_bytes))
+        rows = flat[: p.row_bytes * p.image.height].reshape(p.image.height, p.row_bytes)
         return self._looked_up(self._resized(decoded(p, rows)), self.codes)
 
-    def resized(self, picture: Any) -> Array:
+    def resized(self, image: Any) -> Array:
         """Bytes, height x width x colours, in the order of the result."""
-        return self._resized(as_picture(picture))
+        return self._resized(as_image(image))
 
     def _resized(self, pixels: Array) -> Array:
         p = self.pipeline
         pixels = pixels.astype(np.int32)
         if p.channels == 1 and pixels.shape[2] == 3:
             pixels = (pixels @ np.array(_GREY, np.int32) + 0x8000 >> 16)[..., None]
-        t = picture_tables(p, (pixels.shape[1], pixels.shape[0]))
+        t = image_tables(p, (pixels.shape[1], pixels.shape[0]))
         across = _sums(t.x, pixels.transpose(1, 0, 2), t.shifts[0]).transpose(1, 0, 2)
         small = _sums(t.y, across, t.shifts[1]).astype(np.uint8)
         small = np.broadcast_to(small, (*small.shape[:2], p.channels))
@@ -245,28 +245,28 @@ class PictureFrontEnd:
     def _looked_up(self, pixels: Array, table: Array) -> Array:
         return np.stack([table[c][pixels[..., c]] for c in range(self.pipeline.channels)], -1)
 
-    def measured(self, pictures: Iterable[Any]) -> dict[str, list[float]]:
-        """`mean` and `deviation` of every colour over some pictures: constants for [normalise]."""
+    def measured(self, images: Iterable[Any]) -> dict[str, list[float]]:
+        """`mean` and `deviation` of every colour over some images: constants for [normalise]."""
         factor = 1 / 255 if self.pipeline.normalise.pixels == "unit" else 1.0
-        found = [self.resized(picture).reshape(-1, self.pipeline.channels) * factor for picture in pictures]
+        found = [self.resized(image).reshape(-1, self.pipeline.channels) * factor for image in images]
         if not found:
-            raise InputError("no picture", where="measured", remedy="give one or more")
+            raise InputError("no image", where="measured", remedy="give one or more")
         values = np.concatenate(found)
         return {"mean": values.mean(0).tolist(), "deviation": np.maximum(values.std(0), 1e-5).tolist()}
 
 
-def as_picture(given: Any) -> Array:
-    """A picture as training has it: bytes, height x width x 3 (red, green, blue), or height x width."""
+def as_image(given: Any) -> Array:
+    """An image as training has it: bytes, height x width x 3 (red, green, blue), or height x width."""
     found = np.asarray(given)
     found = found[..., None] if found.ndim == 2 else found
     if found.ndim != 3 or found.shape[2] not in (1, 3) or found.dtype != np.uint8 or 0 in found.shape:
         raise InputError(
-            f"a picture of shape {np.shape(given)} and type {found.dtype}", where="front end",
-            rule="one picture is height x width x 3 (red, green, blue), or height x width, of uint8",
-            remedy="give the pixels as a file has them, before any normalisation; several pictures one by one",
+            f"an image of shape {np.shape(given)} and type {found.dtype}", where="front end",
+            rule="one image is height x width x 3 (red, green, blue), or height x width, of uint8",
+            remedy="give the pixels as a file has them, before any normalisation; several images one by one",
         )  # fmt: skip
     return found
 
 
-def picture_front_end(source: str | Path | Mapping[str, Any] | PicturePipeline) -> PictureFrontEnd:
-    return PictureFrontEnd(load(source))
+def image_front_end(source: str | Path | Mapping[str, Any] | ImagePipeline) -> ImageFrontEnd:
+    return ImageFrontEnd(load(source))
