@@ -33,7 +33,7 @@ YUV = {
 
 @dataclass(frozen=True, eq=False)
 class TapTable:
-    """TapTable along one axis: value i is the sum of `weights[i] * pixels[starts[i]:]`, which has `bits` behind the point;
+    """Sums along one axis: value i is the sum of `weights[i] * pixels[starts[i]:]`, which has `bits` behind the point;
     the first stands at `first` of the result."""
 
     first: int
