@@ -4,5 +4,5 @@ and trials of all of it on the virtual board or on a real one, with recordings o
 
 May import: machine, compiler, insight.
 Rooms, from the ground up: boards, firmware, generate, front_end, reloc, application, layouts, wire, probes, deploy,
-trials, executorch, doctor, recordings, trying, texts.
+trials, executorch, yolo, doctor, recordings, trying, texts.
 """
