@@ -113,7 +113,6 @@ def test_a_profile_has_every_block_of_epochs(tmp_path: Path) -> None:
     events = [event for block in Inspector(str(tmp_path / "net.etdump")).event_blocks for event in block.events]
     ours = [event for event in events if event.is_delegated_op]
     assert [int(event.name) for event in ours] == sorted({int(event.name) for event in ours}) and len(ours) >= 3
-    assert {event.delegate_backend_name for event in ours} == {"AtonBackend"}
     assert all(0 < event.perf_data.raw[0] < 1 for event in ours)  # ms on the chip, not on this computer
 
 

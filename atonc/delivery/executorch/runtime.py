@@ -105,7 +105,7 @@ def _kept_emulator() -> _Emulator:
         boards[number] = install(ctypes.string_at(data, size), "a delegate of AtonBackend", _AGAIN)
         return number
 
-    def run(number: int, operands: Any, amount: int, block: Callable[..., None], told: int) -> int:
+    def run(number: int, operands: Any, amount: int, block: Any, told: int) -> int:
         board = boards[number]
         inputs, outputs = board.inputs[0], board.outputs[0]
         given = [operands[k] for k in range(amount)]
