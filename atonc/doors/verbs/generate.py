@@ -23,7 +23,7 @@ from atonc.doors.verbs.compiling import (
     write_pictures,
 )
 from atonc.doors.verbs.parser import Adds, Command, ShownOptions, declared_values, defaults, flags
-from atonc.doors.verbs.reply import CiOptions, CommandReply, file_hash
+from atonc.doors.verbs.reply import CiOptions, CommandReply, file_hash, note
 from atonc.insight.evaluating.options import PostOptions
 from atonc.machine.base.build_folder import network_build
 from atonc.machine.base.declare import declared, default_of
@@ -78,6 +78,8 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
         return CommandReply()
     finally:
         dump.write()
+    if options.verbose and (count := view.compiled.reused):
+        note(f"{count} results of former runs came from the cache (--no-cache works them out anew)", options)
     limits = declared_values(Gates, options)
     gates = generating.judged(limits, view)
     check_image(view, options)
