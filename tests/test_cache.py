@@ -24,7 +24,7 @@ from atonc.compiler.verify.report import read_report
 from atonc.doors.cli.cli import main
 from atonc.doors.serve.jobs import _environment
 from atonc.machine.base import cache
-from atonc.machine.base.cache import Cache
+from atonc.machine.base.cache import ResultStore
 from atonc.machine.base.content import NoContentError, digest
 from atonc.machine.base.frozen import dataclass
 from tests.compiler.test_calibration import DIGITS, network, unusual
@@ -43,18 +43,18 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture()
-def kept(tmp_path: Path) -> Cache:
+def kept(tmp_path: Path) -> ResultStore:
     """One result in a folder."""
-    found = Cache(tmp_path / "kept")
+    found = ResultStore(tmp_path / "kept")
     found.save(KEY, VALUE)
     return found
 
 
-def path_of(found: Cache, key: str = KEY) -> Path:
+def path_of(found: ResultStore, key: str = KEY) -> Path:
     return found.folder / f"{key}.json"
 
 
-def loaded(found: Cache, key: str = KEY) -> object:
+def loaded(found: ResultStore, key: str = KEY) -> object:
     try:
         return found.load(key)
     except KeyError:
@@ -131,12 +131,12 @@ def test_values_without_a_content_are_refused() -> None:
 # ------------------------------------------------------------------------------------------------------- one result
 
 
-def test_what_was_kept_is_found(kept: Cache) -> None:
+def test_what_was_kept_is_found(kept: ResultStore) -> None:
     assert loaded(kept) == VALUE and loaded(kept, OTHER) is None
     assert repr(loaded(kept)) == repr(VALUE)  # -0.0 too
 
 
-def test_damage_is_no_result(kept: Cache) -> None:
+def test_damage_is_no_result(kept: ResultStore) -> None:
     """Each byte in turn, and each length."""
     path = path_of(kept)
     whole = path.read_bytes()
@@ -153,12 +153,12 @@ def test_damage_is_no_result(kept: Cache) -> None:
     assert loaded(kept) == VALUE
 
 
-def test_a_result_under_another_name_is_none(kept: Cache) -> None:
+def test_a_result_under_another_name_is_none(kept: ResultStore) -> None:
     path_of(kept).rename(path_of(kept, OTHER))
     assert loaded(kept) is None and loaded(kept, OTHER) is None
 
 
-def test_what_is_no_file_is_no_result(kept: Cache) -> None:
+def test_what_is_no_file_is_no_result(kept: ResultStore) -> None:
     path_of(kept).unlink()
     path_of(kept).mkdir()
     assert loaded(kept) is None
@@ -183,7 +183,7 @@ def test_what_is_no_file_is_no_result(kept: Cache) -> None:
         pytest.param(b"[" + b"1," * (1 << 23) + b"1]", id="huge"),
     ],
 )
-def test_a_hostile_file_with_a_right_digest_is_no_result(kept: Cache, body: bytes) -> None:
+def test_a_hostile_file_with_a_right_digest_is_no_result(kept: ResultStore, body: bytes) -> None:
     path_of(kept).write_bytes(cache._head(KEY, body) + body)
     assert loaded(kept) is None
 
@@ -205,7 +205,7 @@ def test_writers_and_readers_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     folder, keys, wrong, seen = tmp_path / "raced", [digest(k) for k in range(12)], [], [0]
 
     def work(seed: int) -> None:
-        own, order = Cache(folder), random.Random(seed)
+        own, order = ResultStore(folder), random.Random(seed)
         for _ in range(150):
             number = order.randrange(len(keys))
             if seed % 2:
@@ -226,7 +226,7 @@ def test_writers_and_readers_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_the_oldest_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "MOST_FILES", 8)
-    found, keys = Cache(tmp_path / "full"), [digest(k) for k in range(9)]
+    found, keys = ResultStore(tmp_path / "full"), [digest(k) for k in range(9)]
     for age, key in enumerate(keys):
         found.save(key, age)
         os.utime(path_of(found, key), (1e9 + age, 1e9 + age))
@@ -241,7 +241,7 @@ def test_the_oldest_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_folder_is_bounded_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "MOST_FOLDER_BYTES", 10_000)
-    found = Cache(tmp_path / "full")
+    found = ResultStore(tmp_path / "full")
     for number in range(30):
         found.save(digest(number), "x" * 900)
     found.shrink()
@@ -387,7 +387,7 @@ def test_damaged_caches_change_no_byte(home: Path, tmp_path: Path) -> None:
         content = content[: order.choice((len(content), len(content), order.randrange(len(content))))]
         content = bytearray(whole[order.choice(sorted(whole))]) if order.random() < 0.2 else content
         (home / name).write_bytes(content)
-        found = loaded(Cache(home), name.removesuffix(".json"))
+        found = loaded(ResultStore(home), name.removesuffix(".json"))
         assert found is None or found == values[name], number
         if number % 20 == 0:
             assert generated(tmp_path) == without

@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,6 +29,7 @@ from atonc.machine.base.about import package_folder
 from atonc.machine.base.content import NoContentError, digest
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
 
 T = TypeVar("T")
 VARIABLE, OFF = "ATONC_CACHE_DIR", "off"  # of the environment: another folder, or none
@@ -40,7 +41,7 @@ _LOST_SECONDS = 3600  # a file that nobody has renamed for so long is left over 
 
 
 @dataclass
-class Cache:
+class ResultStore:
     """The folder of one run, and how often it helped."""
 
     folder: Path
@@ -97,14 +98,14 @@ class Cache:
                     size, count = size - stat.st_size, count - 1
 
 
-_CACHE: ContextVar[Cache | None] = ContextVar("cache", default=None)
+_CACHE: ContextVar[ResultStore | None] = ContextVar("cache", default=None)
 
 
 @contextmanager
-def used(wanted: bool = True) -> Iterator[Cache | None]:
+def used(wanted: bool = True) -> Iterator[ResultStore | None]:
     """Results are kept and found again meanwhile, unless the user or the environment says no."""
     home = folder() if wanted else None
-    cache = Cache(home) if home else None
+    cache = ResultStore(home) if home else None
     before = _CACHE.set(cache)
     try:
         yield cache
