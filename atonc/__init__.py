@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import atonc.doors.python.executorch as executorch
     import atonc.doors.python.torch as torch
     import atonc.machine.base.errors as errors
     from atonc.doors.python.interface import (
@@ -39,6 +40,7 @@ __all__ = [
     "describe_board",
     "errors",
     "evaluate",
+    "executorch",
     "explain",
     "explain_accuracy",
     "front_end",
@@ -55,8 +57,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Names are looked up when somebody asks: no room imports this file, and this file none before."""
-    if name == "torch":
-        return import_module("atonc.doors.python.torch")
+    if name in _DOORS:
+        return import_module(f"atonc.doors.python.{name}")
     if name in __all__:
         return getattr(import_module("atonc.doors.python.interface"), name)
     raise AttributeError(f"module 'atonc' has no attribute {name!r}")
@@ -66,14 +68,22 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-class _Torch(ModuleType):
-    """What `import atonc.torch` finds: a name for the module, which is loaded when something of it is asked for."""
+class _Door(ModuleType):
+    """What `import atonc.torch` finds: a name for the module, which is loaded when something of it is asked for.
+    Whoever looks through all modules for their files does not ask."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(import_module("atonc.doors.python.torch"), name)
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(import_module(self.__name__.replace(".", ".doors.python.", 1)), name)
 
     def __dir__(self) -> list[str]:
-        return dir(import_module("atonc.doors.python.torch"))
+        return dir(import_module(self.__name__.replace(".", ".doors.python.", 1)))
 
 
-sys.modules[f"{__name__}.torch"] = _Torch(f"{__name__}.torch", "PyTorch modules in (docs/pytorch.md).")
+_DOORS = {
+    "executorch": "Delegates for ExecuTorch (docs/executorch.md).",
+    "torch": "PyTorch modules in (docs/pytorch.md).",
+}
+for _name, _about in _DOORS.items():
+    sys.modules[f"{__name__}.{_name}"] = _Door(f"{__name__}.{_name}", _about)

@@ -19,6 +19,7 @@ from atonc.delivery.application.types import AppOptions
 from atonc.delivery.recordings import store
 from atonc.delivery.reloc.options import RelocOptions
 from atonc.delivery.texts import selftest_text
+from atonc.delivery.yolo.options import YoloOptions
 from atonc.doors.cli import cli
 from atonc.doors.verbs.parser import HELP_ALL, ST_ONLY, default_text
 from atonc.doors.verbs.stedgeai import COMMON, GENERATE, OPS, VALIDATE, Foreign
@@ -46,6 +47,7 @@ FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 _OWN_OPTIONS = {
     "app build": (AppOptions,),
     "evaluate": (EvaluateOptions,), "quantize": (QuantizeOptions,), "reloc": (RelocOptions,), "sweep": (SweepOptions,),
+    "yolo": (YoloOptions,),
 }  # fmt: skip
 SKILL = Path(__file__).parent.parent / "atonc" / "doors" / "agents" / "SKILL.md"  # what `atonc mcp` serves
 HEAD = "<!-- written by tools/gen_reference.py; change the code, not this page -->\n\n"

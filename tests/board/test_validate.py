@@ -24,6 +24,19 @@ def test_digits_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert (found["samples"], found["bytes_compared"], found["bytes_different"]) == (1, 10, 0)
 
 
+@needs_compiler
+@pytest.mark.parametrize("built", [False, True])
+def test_the_clocks_that_are_asked_for(built: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def cycles(*words: str) -> int:
+        if built:
+            assert cli.main(["generate", str(DIGITS), "-o", str(tmp_path), "-q", "--no-verify", *words]) == 0
+        place = ["-o", str(tmp_path)] if built else []
+        assert cli.main(["validate", str(DIGITS), "--mode", "board", "-b", "1", "--json", *place, *words]) == 0
+        return int(json.loads(capsys.readouterr().out)["npu_cycles"])
+
+    assert cycles("--flash-mbps", "50") > 3 * cycles()
+
+
 def test_missing_compiler_names_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from atonc.machine.base.errors import InputError
 from atonc.machine.emu.files.c_text import number
-from atonc.machine.emu.files.c_values import FunctionReader, parse_unit
+from atonc.machine.emu.files.c_values import FunctionReader, parse_unit, unit_array_bytes
 from atonc.machine.emu.files.types import CValue, Symbol
 
 
@@ -216,50 +216,126 @@ def test_comments_may_stand_anywhere_and_strings_are_not_comments() -> None:
 
 
 @pytest.mark.parametrize(
-    "expression",
+    ("expression", "said"),
     [
-        "1 / 0",
-        "5 % 0",
-        "1 << 64",
-        "1 << -1",
-        "UNKNOWN + 4",
-        "a[3]",
-        "~1.5",
-        "x->y",
-        "f(1) + 2",
-        "0xFFFFFFFFFFFFFFFFFFF",
+        ("1 / 0", "division by zero or impossible shift"),
+        ("1.0 / 0", "1.0 / 0 has no known value"),
+        ("5 % 0", "division by zero or impossible shift"),
+        ("1 << 64", "division by zero or impossible shift"),
+        ("1 << -1", "division by zero or impossible shift"),
+        ("1 << 63 << 1", "a constant is wider than 64 bits"),
+        ("0xFFFFFFFFFFFFFFFF + 1", "a constant is wider than 64 bits"),
+        ("0xFFFFFFFFFFFFFFFFFFF", "not a number: 0xFFFFFFFFFFFFFFFFFFF"),
+        ("UNKNOWN + 4", "UNKNOWN + 4 has no known value"),
+        ("-UNKNOWN", "-UNKNOWN has no known value"),
+        ("*UNKNOWN", "*UNKNOWN has no known value"),
+        ("UNKNOWN ? 1 : 2", "the condition has no known value"),
+        ("a[3]", "array index outside the array"),
+        ("a[-1]", "array index outside the array"),
+        ("&a[3]", "array index outside the array"),
+        ("UNKNOWN[0]", "array index outside the array"),
+        ("a[UNKNOWN]", "UNKNOWN is not a known integer"),
+        ("a + 4", "a + 4 has no known value"),
+        ("a - 1", "a - 1 has no known value"),
+        ("!a", "!a has no known value"),
+        ("~1.5", "~1.5 has no known value"),
+        ("1.5 % 2", "operator % on floats"),
+        ("1.5 << 2", "operator << on floats"),
+        ("(uint8_t)1e30", "1e+30 does not fit uint8_t"),
+        ("x->y", "cannot evaluate a field expression here"),
+        ("(1, 2)", "cannot evaluate a comma expression here"),
+        ("f(1) + 2", "f(1) + 2 has no known value"),
+        ("1 = 2", "this is not C: '= 2'"),
     ],
 )
-def test_what_has_no_value_is_refused(expression: str) -> None:
-    with pytest.raises(InputError, match=r"test\.c:\d+"):
+def test_what_has_no_value_is_refused(expression: str, said: str) -> None:
+    with pytest.raises(InputError) as refused:
         value_of(expression, "static const int a[] = { 1, 2, 3 };")
+    assert (refused.value.what, refused.value.where) == (said, "test.c:2")
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("initialiser", "said"),
     [
-        "static int f(void) { return 1;",
-        "static int f(void) { int a[] = { 1, 2; return a; }",
-        "static int f(void) { for (;;) { } }",
-        "static int f(void) { if (UNKNOWN) { g(); } }",
-        "static int f(void) { a.b = 3; }",
-        "static int f(void) { int a = { .x = 1, 2 }; }",
-        "static int f(void) { int a = { .x = 1, .x.y = 2 }; }",
-        "/* never closed\nstatic int f(void) { }",
-        "#if 1\nstatic int f(void) { return 1; }",
-        "#endif\nstatic int f(void) { return 1; }",
-        "#else\nstatic int f(void) { return 1; }",
-        "static int a = b; static int b = a; static int f(void) { return a; }",
-        "static int g(void) { return 1; }",
-        "static int f(void) { return " + "(" * 200 + "1" + ")" * 200 + "; }",
-        "static int f(void) " + "{" * 100 + "}" * 100,
-        "\n".join(f"#define A{i} A{i + 1}" for i in range(100)) + "\nstatic int f(void) { return A0; }",
-        "\n".join(["#if 1"] * 100) + "\n",
+        ("{ .x = 1, 2 }", "designated and plain initialisers are mixed"),
+        ("{ .x = 1, .x.y = 2 }", "field x is initialised twice in different ways"),
+        ("{ [1].x = 1 }", "this array designator is not understood"),
+        ("{ [1048576] = 1 }", "this array designator is not understood"),
+        ("{ [-1] = 1 }", "this array designator is not understood"),
+        ("{ [X] = 1 }", "X is not a known integer"),
+        ("{ FOO(1) = 2 }", "this initialiser is not understood"),
     ],
 )
-def test_broken_text_is_an_input_error(text: str) -> None:
-    with pytest.raises(InputError):
+def test_what_initialises_nothing_is_refused(initialiser: str, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        initialised(initialiser)
+    assert (refused.value.what, refused.value.where) == (said, "test.c:1")
+
+
+def defines(count: int) -> str:
+    return "\n".join(f"#define A{i} A{i + 1}" for i in range(count)) + "\nstatic int f(void) { return A0; }"
+
+
+def nested(depth: int) -> str:
+    return "static int f(void) { return " + "(" * depth + "1" + ")" * depth + "; }"
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "where"),
+    [
+        ("static int f(void) { return 1;", "missing '}'", ":1"),
+        ("static int f(void) { int a[] = { 1, 2; return a; }", "missing '}'", ":1"),
+        ("static int f(void) { for (;;) { } }", "a for statement is not expected in generated code", ":1"),
+        ("static int f(void) {\nwhile (1) g(); }", "a while statement is not expected in generated code", ":2"),
+        ("static int f(void) { if (UNKNOWN) { g(); } }", "the outcome of this branch is not known", ":1"),
+        ("static int f(void) { a.b = 3; }", "this assignment is not understood", ":1"),
+        ("static int f(void) { a += 3; }", "this assignment is not understood", ":1"),
+        ("/* never closed\nstatic int f(void) { }", "a comment is never closed", ":1"),
+        ("#if 1\nstatic int f(void) { return 1; }", "#if without #endif", ":1"),
+        ("#endif\nstatic int f(void) { return 1; }", "#endif without #if", ":1"),
+        ("#else\nstatic int f(void) { return 1; }", "#else without #if", ":1"),
+        ("static int a = b; static int b = a; static int f(void) { return a; }", "a is defined by itself", ""),
+        ("static int g(void) { return 1; }", "function f is used but not defined", ""),
+        (nested(80), "nested deeper than 80 levels", ":1"),
+        ("static int f(void) " + "{" * 34 + "}" * 34, "blocks nested deeper than 32", ":1"),
+        (defines(16), "more than 16 names defined by each other", ""),
+        ("#if 1\n" * 100, "more than 64 nested #if", ":65"),
+    ],
+)
+def test_broken_text_is_an_input_error(text: str, said: str, where: str) -> None:
+    with pytest.raises(InputError) as refused:
         FunctionReader(parse_unit(text.encode(), "t.c")).returned("f")
+    assert (refused.value.what, refused.value.where) == (said, f"t.c{where}")
+
+
+def test_as_deep_as_allowed() -> None:
+    deep = "static int f(void) " + "{" * 33 + "return 1;" + "}" * 33
+    found = [FunctionReader(parse_unit(one.encode(), "t.c")).returned("f") for one in (nested(79), deep, defines(15))]
+    assert found == [1, 1, Symbol("A15")]
+    assert initialised("{ [1048575] = 1 }") == [0] * 1048575 + [1]
+
+
+@pytest.mark.parametrize(
+    ("array", "found"),
+    [
+        ("int8_t a[] = { -128, 255 }", b"\x80\xff"),
+        ("uint16_t a[] = { 0x102, -1 }", b"\x02\x01\xff\xff"),
+        ("int64_t a[] = { -2 }", b"\xfe" + b"\xff" * 7),
+        ("int8_t a[] = { -129 }", "a value does not fit int8_t"),
+        ("uint8_t a[] = { 256 }", "a value does not fit uint8_t"),
+        ("int8_t a[] = { 1.5 }", "the array holds something that is not an integer"),
+        ("int8_t a = 3", "the array holds something that is not an integer"),
+        ("float a[] = { 1, 2 }", "array elements of type float are not understood"),
+    ],
+)
+def test_arrays_as_bytes(array: str, found: bytes | str) -> None:
+    unit = parse_unit(f"static const {array};".encode(), "t.c")
+    if isinstance(found, bytes):
+        assert unit_array_bytes(unit, "a") == found and unit_array_bytes(unit, "b") is None
+        return
+    with pytest.raises(InputError) as refused:
+        unit_array_bytes(unit, "a")
+    assert (refused.value.what, refused.value.where) == (found, "t.c:1")
 
 
 def test_an_error_names_file_and_line() -> None:

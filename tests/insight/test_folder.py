@@ -8,6 +8,7 @@ import shutil
 from dataclasses import asdict, replace
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -127,6 +128,55 @@ def test_what_every_build_writes_is_not_made_up(
         del row[name]
         with pytest.raises(ValueError):
             saved._saved(document, kinds)
+
+
+PART = {"epoch": 3, "before": 0, "own": 2, "all": 4, "units": ["POOL"]}
+SPREAD = {"rows": ["0" * saved.BINS], "lows": [0], "highs": [9], "channels": 1, "saturated": 0, "elements": 9}
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        (("steps", 0, "kind"), "cpu", "another build"),
+        (("layers", 3, "epochs"), [3, 99], "epochs"),
+        (("layers", 3, "parts"), [PART], None),
+        (("layers", 3, "parts"), [PART | {"before": 2}], None),
+        (("layers", 3, "parts"), [PART | {"before": 3}], "parts"),
+        (("layers", 3, "parts"), [PART | {"before": -1}], "parts"),
+        (("layers", 3, "parts"), [PART | {"own": -1}], "parts"),
+        (("layers", 3, "parts"), [PART | {"before": 0, "own": 0, "all": 0}], "parts"),
+        (("layers", 3, "parts"), [PART | {"epoch": 4}], "parts"),
+        (("edges", "inner", 1, "spread"), SPREAD, None),
+        (("edges", "inner", 1, "spread"), SPREAD | {"rows": ["0" * saved.BINS] * 2}, "spread"),
+        (("edges", "inner", 1, "spread"), SPREAD | {"highs": []}, "spread"),
+        (("edges", "inner", 1, "spread"), SPREAD | {"rows": ["0" * (saved.BINS - 1)]}, "spread"),
+        (("edges", "inner", 1, "spread"), SPREAD | {"rows": ["x" * saved.BINS]}, "spread"),
+        (("layers",), {}, "rows"),
+        (("layers",), [1], "rows"),
+        (("layers", 0, "name"), "x" * (saved._LONG + 1), "<class 'str'>"),
+        (("layers", 0, "macs"), 1 << 63, "<class 'int'>"),
+        (("layers", 0, "macs"), True, "<class 'int'>"),
+        (("layers", 0, "macs"), None, "LayerFacts"),
+        (("edges", "inner", 1, "scale"), 1e31, "<class 'float'>"),
+        (("edges",), {"inputs": []}, "not as it was written"),
+        (("buffers", 0, "kind"), "none of ours", "'none of ours' is not a valid BufferKind"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    built: tuple[NetworkView, Path], place: tuple[str | int, ...], value: object, said: str | None
+) -> None:
+    document: Any = json.loads((built[1] / "network_program.json").read_text())
+    kinds = {step["number"]: step["kind"] for step in document["steps"]}
+    row = document
+    for part in place[:-1]:
+        row = row[part]
+    row[place[-1]] = value
+    if said is None:
+        saved._saved(document, kinds)
+        return
+    with pytest.raises(ValueError) as refused:
+        saved._saved(document, kinds)
+    assert str(refused.value) == said
 
 
 def test_nodes_of_the_vendor() -> None:

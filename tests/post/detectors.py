@@ -40,6 +40,16 @@ CASES: dict[str, tuple[str, list[tuple[int, ...]], tuple[int, int], list[float]]
     "corners_logits": ("corners_logits", [(1, 84, 4), (1, 3, 84)], (64, 48), []),
     "centres": ("centres", [(1, 3, 84), (1, 84, 4)], (64, 48), []),
     "centres_logits": ("centres_logits", [(1, 84, 4), (84, 3)], (64, 48), []),
+    "yolov8_heads": ("yolov8_heads", [(1, 6, 8, 64), (1, 3, 4, 64), (1, 6, 8, 3), (1, 3, 4, 3)], (64, 48), []),
+    "yolov8_heads of onnx": ("yolov8_heads", [(1, c, n, n) for c in (64, 2, 51) for n in (6, 3)], (48, 48), []),
+    "yolov8_heads masks": (
+        "yolov8_heads", [*((1, n, n, c) for c in (64, 2, 8) for n in (6, 3)), (1, 12, 12, 8)], (48, 48), []
+    ),
+    "yolo26_heads": ("yolo26_heads", [(1, c, n, n) for c in (4, 2) for n in (6, 3)], (48, 48), []),
+    "yolo26_heads points": ("yolo26_heads", [(1, n, n, c) for c in (4, 2, 9) for n in (6, 3)], (48, 48), []),
+    "yolo26_heads masks": (
+        "yolo26_heads", [*((1, c, n, n) for c in (4, 2, 8) for n in (6, 3)), (1, 8, 12, 12)], (48, 48), []
+    ),
     "ssd": ("ssd", [(1, 30, 3), (1, 30, 4)], (64, 48), GIVEN),
     "st_ssd": ("st_ssd", [(1, 30, 3), (1, 30, 4), (1, 30, 4)], (64, 48), []),
     "blazeface": ("blazeface", [(1, 512, 16), (1, 512, 1), (1, 384, 1), (1, 384, 16)], (128, 128), []),
@@ -117,7 +127,7 @@ def found_in_c(loaded: ctypes.CDLL, case: PostProcessing, outputs: Sequence[Any]
     """Rows of 32-bit words, as memory has them; what is behind the last box is untouched."""
     kept = [np.ascontiguousarray(output) for output in outputs]
     pointers = (ctypes.c_void_p * len(kept))(*(one.ctypes.data for one in kept))
-    words = 6 + 2 * case.decoder.family.points
+    words = 6 + 2 * case.decoder.points + case.decoder.more
     rows = np.full((most + 1, words), 0xA5A5A5A5, np.uint32)
     count = loaded.net_post(pointers, ctypes.c_void_p(rows.ctypes.data), ctypes.c_uint32(most))
     assert 0 <= count <= most
@@ -131,4 +141,5 @@ def as_words(found: Boxes) -> Any:
     floats = np.concatenate([found.corners, found.scores[:, None]], axis=1).astype(np.float32)
     points = np.ascontiguousarray(found.points, np.float32).reshape(count, 2 * found.points.shape[1])
     classes = found.classes.astype(np.uint32).reshape(count, 1)
-    return np.concatenate([floats.view(np.uint32), classes, points.view(np.uint32)], axis=1)
+    more = np.ascontiguousarray(found.more, np.float32)
+    return np.concatenate([floats.view(np.uint32), classes, points.view(np.uint32), more.view(np.uint32)], axis=1)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 import shutil
 import subprocess
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +38,42 @@ def test_c_and_its_twin_give_the_same_bits(case: str, type_: str, tmp_path: Path
         np.testing.assert_array_equal(found_in_c(loaded, given, outputs, limits.most), wanted)
         most = max(most, len(wanted))
     assert most > 1  # there is something to compare
+
+
+@pytest.mark.parametrize("case", ["yolov8_heads masks", "yolo26_heads masks"])
+@pytest.mark.parametrize("type_", ["INT8", "FLOAT"])
+def test_masks_of_c_are_those_of_the_twin(case: str, type_: str, tmp_path: Path) -> None:
+    given, seen = made(case, type_), set[bool]()
+    loaded = library(given, tmp_path)
+    for outputs in islice(samples(given), 3):
+        found = post.boxes_of(given, outputs)
+        kept = [np.ascontiguousarray(output) for output in outputs]
+        pointers = (ctypes.c_void_p * len(kept))(*(one.ctypes.data for one in kept))
+        for number, row in enumerate(np.ascontiguousarray(as_words(found))):
+            wanted, mask = post.mask_of(given, outputs, found, number), np.full(12 * 12, 7, np.uint8)
+            loaded.net_post_mask(pointers, ctypes.c_void_p(row.ctypes.data), ctypes.c_void_p(mask.ctypes.data))
+            np.testing.assert_array_equal(mask, wanted.ravel())
+            seen |= set(wanted.ravel().tolist())
+    assert seen == {False, True}
+
+
+def test_heads_are_decoded_as_written_down() -> None:
+    """One object in one cell, worked out by hand: bins, points, and the middle of the cell."""
+    shapes = [(1, 6, 8, 64), (1, 3, 4, 64), (1, 6, 8, 2), (1, 3, 4, 2), (1, 6, 8, 3), (1, 3, 4, 3)]
+    outputs = [np.full(shape, -20, np.float32) for shape in shapes]
+    outputs[3][0, 2, 1] = [-20, 2]  # row 2, column 1 of the grid of 16 pixels: the second class
+    for side, bin_ in enumerate((1, 2, 0, 3)):
+        outputs[1][0, 2, 1, 16 * side + bin_] = 20
+    outputs[5][0, 2, 1] = [0.25, -0.5, 0]
+    found = decoder_for("yolov8_heads", [], shapes, (64, 48))(outputs)
+    np.testing.assert_allclose(found.corners, [[24 - 16, 40 - 32, 24, 40 + 48]], atol=1e-4)
+    np.testing.assert_allclose(found.scores, [1 / (1 + np.exp(-2.0))], rtol=1e-6)
+    np.testing.assert_allclose(found.points, [[[(0.5 + 1) * 16, (-1 + 2) * 16]]], atol=1e-4)
+    assert (found.classes.tolist(), found.more.tolist()) == ([1], [[0.5]])
+    outputs[:2] = [np.full((*shape[:3], 4), 0.5, np.float32) for shape in shapes[:2]]
+    found = decoder_for("yolo26_heads", [], [one.shape for one in outputs], (64, 48))(outputs)
+    np.testing.assert_allclose(found.corners, [[24 - 8, 40 - 8, 24 + 8, 40 + 8]])
+    np.testing.assert_allclose(found.points, [[[(0.25 + 1.5) * 16, (-0.5 + 2.5) * 16]]])
 
 
 def test_a_caller_with_less_room_gets_the_best(tmp_path: Path) -> None:
@@ -70,7 +108,7 @@ def test_functions_are_near_exact_ones() -> None:
 
 
 @pytest.mark.skipif(GCC is None, reason="no arm-none-eabi-gcc")
-@pytest.mark.parametrize("case", ["yolov8", "st_yolox", "ssd", "st_ssd", "blazeface"])
+@pytest.mark.parametrize("case", [*SOME, "ssd", "yolov8_heads masks", "yolov8_heads of onnx"])
 def test_compiles_for_the_chip(case: str, tmp_path: Path) -> None:
     given = made(case)
     source, target = written(given, tmp_path), tmp_path / "post.o"

@@ -96,6 +96,11 @@ def test_a_doubt_that_grows_with_what_is_copied(ahead: Compiled) -> None:
     assert any(dma_share for topic, dma_share in ahead.cost.band.parts if "DMA" in topic)
 
 
+def test_its_lists_count_as_ram(ahead: Compiled) -> None:
+    lists = ahead.memory_use().ram_bytes - ahead.layout.memory.ram_bytes
+    assert lists == dma.LINK_BYTES * max(sum(c.blocks for c in s.dma.starts) for s in ahead.program.steps if s.dma) > 0
+
+
 # ---------------------------------------------------------------------------------------------------------- the folder
 
 

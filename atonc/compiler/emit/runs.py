@@ -164,7 +164,8 @@ def program_memory(
     """Kernels of the CPU add their constants, and no RAM: they work in the buffers that they are given and on the
     stack."""
     patched = _patched_bytes(program) if epoch_controller and program.movable else 0
-    return memory_use(program.placed.values(), banks_of(pools), patched, code_constants_bytes(program, graph))
+    set_later = patched + LINK_BYTES * dma_links(program)
+    return memory_use(program.placed.values(), banks_of(pools), set_later, code_constants_bytes(program, graph))
 
 
 def code_constants_bytes(program: Program, graph: Graph) -> int:
@@ -189,10 +190,9 @@ def dma_notes(program: Program, channel: int | None) -> list[str]:
     copies = [one for step in program.steps if step.dma is not None for one in step.dma.starts]
     if not copies:
         return ["--prefetch dma: nothing is copied, no list of copies would save time here"]
-    moved, kept = sum(one.size_bytes for one in copies), LINK_BYTES * dma_links(program)
+    moved = sum(one.size_bytes for one in copies)
     return [
-        f"--prefetch dma: channel {channel} of HPDMA1 copies {moved:,} bytes ahead; emulated, not yet run on a board; "
-        f"its lists take {kept:,} bytes of RAM in the C file, which no figure counts"
+        f"--prefetch dma: channel {channel} of HPDMA1 copies {moved:,} bytes ahead; emulated, not yet run on a board"
     ]
 
 

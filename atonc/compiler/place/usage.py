@@ -24,7 +24,7 @@ class Use(StrEnum):
     WEIGHTS = "weights"
     PREFETCHED = "prefetched"  # weights that engines copy to RAM during the run, beside everything else
     CODE = "code"  # constants of CPU layers: `static const` arrays of the C file, in flash with the code
-    RELOCATABLE = "relocatable"  # copies of programs, in which addresses are set at run time
+    RELOCATABLE = "relocatable"  # copies of programs, and lists of the DMA, whose addresses are set at run time
 
 
 RAM_FOR = {  # in words, of what lies in RAM

@@ -148,8 +148,8 @@ def _require_types(decoder: Decoder, outputs: Sequence[Info], where: str) -> Non
                 rule=f"--post reads {', '.join(_C_TYPES)}, whole numbers with one scale",
                 remedy="--output-data-type int8 or float32",
             )
-    for what in ("scores", "boxes"):
-        types = {outputs[getattr(head, what).output].type for head in decoder.heads}
+    for what in ("scores", "boxes", "more"):
+        types = {outputs[at.output].type for head in decoder.heads if (at := getattr(head, what)) is not None}
         if len(types) > 1:
             raise InputError(
                 f"{what} are {' and '.join(sorted(types))}",
@@ -197,20 +197,28 @@ def _numbers(post: PostProcessing) -> Words:
     used, grids = {family.score, family.objectness, family.centre, family.size}, _has_grids(decoder)
     by_class = not family.objectness and head.scores.value > head.scores.cell
     anchors_info = post.outputs[decoder.anchors_at]
+    heads, first = family.placed == boxes.HEADS, decoder.heads[0]
+    more = _C_TYPES[post.outputs[first.more.output].type][0] if first.more is not None else ""
     act = {boxes.PLAIN: "v[{}]", boxes.SIGMOID: "sigmoid(v[{}])"}[family.centre]
     return {
         **{"title": family.title, "outputs": len(post.outputs), "classes": decoder.classes, "most": limits.most},
-        **{"width": decoder.side[0], "height": decoder.side[1], "has_points": bool(family.points)},
-        **{"points": family.points, "values": 4 + 2 * family.points, "scratch": f"{post.scratch_bytes:,}"},
+        **{"width": decoder.side[0], "height": decoder.side[1], "has_points": bool(decoder.points)},
+        **{"points": decoder.points, "values": 4 + 2 * decoder.points, "scratch": f"{post.scratch_bytes:,}"},
+        **{"distances": heads, "whole": not heads, "bins": decoder.bins},
+        **{"binned": heads and decoder.bins > 1, "unbinned": decoder.bins == 1},
+        **{"more": bool(more), "more_type": more, "more_value": _more_value(post)},
+        **{"point_scores": heads and bool(decoder.points), "point_step": literal(family.point_step)},
+        **{"point_offset": literal(family.point_offset), "box_points": not heads and bool(decoder.points)},
+        **_mask_numbers(post),
         **{"score_text": f"{limits.score:g}", "overlap_text": f"{limits.overlap:g}", "first": family.first},
         **{"candidates": limits.candidates, "score": literal(limits.score), "overlap": literal(limits.overlap)},
         **{"score_type": _C_TYPES[post.scores.type][0], "box_type": _C_TYPES[post.boxes.type][0]},
         **{"score_codes": post.scores.type != _FLOAT, "score_floats": post.scores.type == _FLOAT},
         **{"box_codes": post.boxes.type != _FLOAT, "box_floats": post.boxes.type == _FLOAT},
         "gate_type": "float" if post.scores.type == _FLOAT else "int32_t",
-        **{"grids": grids, "given": bool(decoder.anchors)},
+        **{"grids": grids, "placed": grids and not heads, "given": bool(decoder.anchors)},
         **{"corners": family.corners and not grids, "plain_corners": family.corners and grids},
-        **{"centres": not family.corners, "limited": family.size == boxes.EXPONENTIAL},
+        **{"centres": not family.corners and not heads, "limited": family.size == boxes.EXPONENTIAL},
         **{"factor": literal(family.factor), "variance": literal(boxes.VARIANCE)},
         **{"centre_x": act.format(0), "centre_y": act.format(1)},
         "exponential": bool(used - {boxes.PLAIN, ""}),
@@ -227,6 +235,29 @@ def _numbers(post: PostProcessing) -> Words:
         **{"anchor_type": _C_TYPES[anchors_info.type][0], "anchors_at": decoder.anchors_at},
         "anchor_value": _value("own[k]", anchors_info),
         **{"side_x": literal(decoder.side[0]), "side_y": literal(decoder.side[1])},
+    }
+
+
+def _more_value(post: PostProcessing) -> str:
+    at = post.decoder.heads[0].more
+    if at is None or post.outputs[at.output].type == _FLOAT:
+        return "code"
+    return "(float)((int32_t)code - head->more_zero) * head->more_scale"
+
+
+def _mask_numbers(post: PostProcessing) -> Words:
+    """Says where the prototypes of masks are, and how many of their pixels are one of the input."""
+    masks, literal = post.decoder.masks, names.float_literal
+    if masks is None:
+        return {"has_masks": False}
+    info, size = post.outputs[masks.values.output], (masks.columns, masks.rows)
+    steps = [float(np.float32(n) / np.float32(side)) for n, side in zip(size, post.decoder.side, strict=True)]
+    return {
+        **{"has_masks": True, "mask_values": masks.count, "mask_columns": masks.columns, "mask_rows": masks.rows},
+        **{"mask_output": masks.values.output, "mask_type": _C_TYPES[info.type][0]},
+        **{"mask_cell": masks.values.cell, "mask_value": masks.values.value},
+        **{"mask_code": _value(f"codes[k * {masks.values.value}U]", info)},
+        **{"mask_step_x": literal(steps[0]), "mask_step_y": literal(steps[1])},
     }
 
 
@@ -267,6 +298,10 @@ def _fields(post: PostProcessing, head: DetectorHead, number: int) -> list[str]:
     if _has_grids(decoder):
         found += [literal(value) for value in (head.offset, *head.stride, *head.step)]
         found.append(f"sizes_{_sizes(decoder).index(head.sizes)}")
+    if head.more is not None:
+        more, at = post.outputs[head.more.output], head.more
+        found += [f"{value}U" for value in (at.output, at.start, at.cell, at.value)]
+        found += [literal(more.scales[0] if more.scales else 1.0), str(more.offsets[0] if more.offsets else 0)]
     return found
 
 
@@ -290,9 +325,18 @@ def real(codes: Array, scale: float, zero: int) -> boxes.Single:
 
 def boxes_of(post: PostProcessing, outputs: Sequence[Array]) -> boxes.Boxes:
     """What the C file gives for these outputs: codes, or floats where the network has floats."""
+    return post.decoder(_reals(post, outputs))
+
+
+def mask_of(post: PostProcessing, outputs: Sequence[Array], found: boxes.Boxes, number: int) -> Array:
+    """The mask of one of these boxes, as the C file gives it."""
+    return post.decoder.mask(_reals(post, outputs), found, number)
+
+
+def _reals(post: PostProcessing, outputs: Sequence[Array]) -> list[Array]:
     values = []
     for info, output in zip(post.outputs, outputs, strict=True):
         given = np.asarray(output)
         codes = info.type != _FLOAT and given.dtype.kind in "iu"
         values.append(real(given, info.scales[0], info.offsets[0]) if codes else given)
-    return post.decoder(values)
+    return values

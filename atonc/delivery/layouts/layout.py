@@ -110,6 +110,17 @@ def words_of(given: LayoutNetwork) -> dict[str, object]:
     }
 
 
+def memory_map(given: LayoutNetwork) -> dict[str, str | int]:
+    """For whoever looks into the file."""
+    by_pool = given.network.memory.by_pool
+    used = {
+        f"memory {pool.name}": f"{by_pool[pool.name]:,} bytes" + (f" from {pool.base:#x}" if pool.absolute else "")
+        for pool in given.network.pools
+        if by_pool.get(pool.name, 0)
+    }
+    return {"network": given.name, "written by": TOOL, "board": given.view.board.name, **used}
+
+
 def sample_main(given: LayoutNetwork, includes: str, say: str, now: str = "") -> str:
     """The `main` of a sample. `say`: what prints; `now`: microseconds as a C expression, where there is a clock."""
     told = {"includes": includes, "say": say, "now": now, "timed": bool(now), "untimed": not now}
@@ -182,3 +193,13 @@ def refuse_open_places(given: LayoutNetwork, rule: str) -> Iterator[LayoutRefusa
     found = [part.symbol for part in given.network.program.relative]
     if found:
         yield LayoutRefusal(f"the place of {listed(found)} is known at run time only", rule, "leave -r out")
+
+
+def refuse_lasting(given: LayoutNetwork, forgets: str) -> Iterator[LayoutRefusal]:
+    """What an operator of somebody's interpreter cannot have: constants in RAM that is the NPU's, buffers of others."""
+    kept = sorted({part.pool.name for part in memories.ram_ranges(given.network) if part.pool.absolute})
+    if kept:
+        yield LayoutRefusal(f"constants lie in {listed(kept)}", forgets, "a board or pool file with flash")
+    if given.network.program.user_io:
+        rule = "the kernel asks the network for the memory of its inputs and outputs"
+        yield LayoutRefusal("the application is to supply it", rule, "leave --no-inputs-allocation and the like out")

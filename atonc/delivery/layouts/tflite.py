@@ -11,14 +11,13 @@ from math import prod
 
 import numpy as np
 
-from atonc.compiler.emit.c import memories
 from atonc.compiler.emit.c.buffers_info import Info
 from atonc.compiler.frontends import limits
 from atonc.compiler.frontends.read import is_tflite
 from atonc.delivery.firmware.building import runtime_folder
 from atonc.delivery.layouts import layout as ways
 from atonc.delivery.layouts import tflite_model
-from atonc.delivery.layouts.layout import TOOL, FolderLayout, LayoutNetwork, LayoutRefusal
+from atonc.delivery.layouts.layout import FolderLayout, LayoutNetwork, LayoutRefusal
 from atonc.delivery.layouts.tflite_model import CODE, LINE, NpuOperator, Replacement, TfliteModel, read_model
 from atonc.delivery.reloc.image import read_image
 from atonc.delivery.reloc.options import RelocOptions
@@ -37,7 +36,7 @@ def _files(given: LayoutNetwork) -> Mapping[str, bytes]:
     operator = NpuOperator(given.image, len(inputs), len(outputs))
     names = {k: name for side, infos in _sides(given) for k, name in zip(_numbers(model, side), side, strict=True)}
     shapes = {k: tuple(given.view.compiled.source.tensors[name].shape) for k, name in names.items()}
-    new = Replacement(inputs, outputs, shapes, operator.stored(_memory_map(given)))
+    new = Replacement(inputs, outputs, shapes, operator.stored(ways.memory_map(given)))
     before, after = tflite_model.kept(model, inputs, outputs)
     left = [model.operators[k].code for k in (*before, *after)]
     words = {
@@ -76,17 +75,6 @@ def _edges(given: LayoutNetwork, model: TfliteModel) -> tuple[tuple[int, ...], t
     return inputs, outputs
 
 
-def _memory_map(given: LayoutNetwork) -> dict[str, str | int]:
-    """For whoever looks into the file."""
-    by_pool = given.network.memory.by_pool
-    used = {
-        f"memory {pool.name}": f"{by_pool[pool.name]:,} bytes" + (f" from {pool.base:#x}" if pool.absolute else "")
-        for pool in given.network.pools
-        if by_pool.get(pool.name, 0)
-    }
-    return {"network": given.name, "written by": TOOL, "board": given.view.board.name, **used}
-
-
 def _refuses(given: LayoutNetwork) -> Iterator[LayoutRefusal]:
     path, data = given.view.path, _data(given)
     if path is None or not is_tflite(path, data):
@@ -102,19 +90,17 @@ def _refuses(given: LayoutNetwork) -> Iterator[LayoutRefusal]:
         seen, asked = f"it has {listed(silent)}" if silent else "it keeps states", given.view.options.states
         fix = "export the model with its states as inputs and outputs" if silent or not asked else "leave --state out"
         yield LayoutRefusal(seen, "one custom operator keeps nothing from run to run", fix)
-    kept = sorted({part.pool.name for part in memories.ram_ranges(given.network) if part.pool.absolute})
-    if kept:
-        yield LayoutRefusal(f"constants lie in {listed(kept)}", _FORGETS, "a board or pool file with flash")
-    if given.network.program.user_io:
-        rule = "the kernel asks the network for the memory of its inputs and outputs"
-        yield LayoutRefusal("the application is to supply it", rule, "leave --no-inputs-allocation and the like out")
+    yield from ways.refuse_lasting(given, _FORGETS)
 
 
 def _tensors(given: LayoutNetwork, model: TfliteModel) -> Iterator[LayoutRefusal]:
     source = given.view.compiled.source
     if len(given.inputs) != len(source.inputs) or len(given.outputs) != len(source.outputs):
-        yield LayoutRefusal("the network has other inputs or outputs than the model", _KEPT,
-                            "leave --state out" if given.view.options.states else "compile the model as it is")
+        yield LayoutRefusal(
+            "the network has other inputs or outputs than the model",
+            _KEPT,
+            "leave --state out" if given.view.options.states else "compile the model as it is",
+        )
         return
     for names, infos in _sides(given):
         for name, number, info in zip(names, _numbers(model, names), infos, strict=True):

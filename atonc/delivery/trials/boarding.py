@@ -24,11 +24,13 @@ from atonc.machine.emu.board.board import DEFAULT_BUDGET
 from atonc.machine.emu.bus import AddressSpace, Bytes
 from atonc.machine.hw.board import USER_BUFFERS, find_board
 from atonc.machine.hw.board import Board as Described
+from atonc.machine.hw.machine import Machine
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.compile_view import CompileView
     from atonc.compiler.compile.pipeline import Compiled
     from atonc.compiler.inputs.inputs import Array, Sample
+    from atonc.compiler.request.options import Options
     from atonc.compiler.verify.emulation import Emulation
 
 Expectation = tuple[tuple[bytes, ...], tuple[bytes, ...]]  # inputs as they lie in memory, and what should come out
@@ -73,9 +75,10 @@ class Rig:
         start: bool = True,
         data_cache: bool = True,
         described: Described | None = None,
+        machine: Machine | None = None,  # the board's; with other clocks where somebody asked for them
     ) -> None:
         self.described = described or find_board(firmware.DEFAULT_BOARD)
-        machine = self.described.machine()
+        machine = machine or self.described.machine()
         self.board, self.budget = VirtualBoard(read_firmware(elf), data_cache, machine=machine), budget
         for network in networks:
             self.board.memory.four_bits = self.board.memory.four_bits or network.four_bits
@@ -230,25 +233,29 @@ def validate_on_board(
         network, board = image_network(view, folder / "network"), find_board(view.options.board)
         stage("building the firmware")
         elf = firmware.build_firmware([network], runtime, folder / "build", board=board)
-        rig = Rig(elf, [network], budget, described=board)
+        rig = Rig(elf, [network], budget, described=board, machine=view.compiled.target.machine)
     return compare(view, samples, rig, runtime.label, starts=starts)
 
 
 def validate_built(
     c_file: Path,
-    board: str,
+    asked: Options,
     turns: Iterable[Expectation],
     runtime_folder: Path | None = None,
     kept: KeptStates | None = None,
 ) -> BoardValidation:
-    """The same for a folder that was written before; `turns` are its inputs with what should come out."""
+    """The same for a folder that was written before, with the options `asked`; `turns` are its inputs with what should
+    come out."""
+    from atonc.compiler.request.target import with_asked_clocks
+
     runtime = choose_runtime(runtime_folder)
-    described = find_board(board or firmware.DEFAULT_BOARD)
+    described = find_board(asked.board or firmware.DEFAULT_BOARD)
+    machine = with_asked_clocks(described.machine(), asked)
     network = firmware.network_in(c_file.parent, c_file.stem)
     with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
         stage("building the firmware")
         elf = firmware.build_firmware([network], runtime, Path(temporary) / "build", board=described)
-        rig = Rig(elf, [network], described=described)
+        rig = Rig(elf, [network], described=described, machine=machine)
     return compare_turns(turns, rig, runtime.label, kept=kept)
 
 

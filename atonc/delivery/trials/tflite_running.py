@@ -27,10 +27,10 @@ from atonc.compiler.frontends.tflite_file import (
 )
 from atonc.compiler.ir import Array
 from atonc.delivery.layouts import tflite_model
-from atonc.delivery.layouts.tflite_model import OperatorRow, TfliteModel, npu_operator, read_model, require_intact
+from atonc.delivery.layouts.tflite_model import OperatorRow, TfliteModel, read_model, require_intact
 from atonc.delivery.trials import loading
-from atonc.delivery.trials.boarding import FirmwareError
 from atonc.delivery.trials.loading import LoaderRig, buffer_info
+from atonc.delivery.trials.npu_operator import install
 from atonc.insight.runs.runs import EdgeBuffers
 from atonc.machine.base.errors import AtoncError, InputError, ModelError, ToolError
 from atonc.machine.base.frozen import dataclass
@@ -186,17 +186,8 @@ class TfliteRunner:
 
     def _install(self, number: int, row: OperatorRow) -> None:
         where = f"{tflite_model.CODE}, operator {number}"
-        operator = npu_operator(row.table.array(OperatorField.CUSTOM_OPTIONS, "u1").tobytes(), where)
-        image = Path(self._folder.name, f"part_{number}_rel.bin")
-        image.write_bytes(operator.image)
-        try:
-            rig, _ = loading.installed(loading.plan(image, "xip", hex(loading.FLASH)))
-        except FirmwareError as error:
-            raise ModelError(f"its image is refused: {error.line[:200]}", where=where, remedy=_AGAIN) from error
-        except AtoncError as error:
-            raise self._of_piece(error, number) from error
-        if (len(row.inputs), len(row.outputs)) != (operator.inputs, operator.outputs):
-            raise ModelError("it has other operands than its image", where=where)
+        data = row.table.array(OperatorField.CUSTOM_OPTIONS, "u1").tobytes()
+        rig = install(data, where, _AGAIN)
         for tensors_, buffers in ((row.inputs, rig.inputs.get(0, [])), (row.outputs, rig.outputs.get(0, []))):
             sizes = [self._bytes(tensor) for tensor in tensors_]
             if sizes != [buffer.size_bytes for buffer in buffers]:

@@ -105,6 +105,7 @@ IS_INPUT, IS_OUTPUT, IS_INTERNAL, IS_LAST, NO_DATA, IN_POOL = 1, 2, 4, 0x100, 0x
 OP_INTERNAL, OP_LAST, OP_BARE = 1, 2, 4  # of a layer, the last one, without tensors
 COUNTERS_32 = 1
 _FLOAT, _INTEGER, _BOOL = 1, 2, 3
+_WIDTHS = {_FLOAT: (16, 32, 64), _INTEGER: (8, 16, 32, 64)}  # bits
 _ERRORS = {
     0: "no error", 1: "wrong size", 2: "wrong format", 3: "wrong state", 4: "wrong parameter", 5: "wrong shape",
     6: "unknown command", 7: "not initialised", 8: "too much data", 10: "failed",
@@ -154,13 +155,12 @@ class TensorInfo:
     @property
     def dtype(self) -> np.dtype[np.generic]:
         kind, bits = self.format >> 17 & 0xF, self.format >> 7 & 0x7F
-        if kind == _FLOAT:
-            return np.dtype(f"<f{max(2, bits // 8)}")
         if kind == _BOOL:
             return np.dtype(np.uint8)
-        if kind != _INTEGER or bits not in (8, 16, 32, 64):
+        letter = "f" if kind == _FLOAT else "i" if self.format >> 23 & 1 else "u"
+        if kind not in _WIDTHS or bits not in _WIDTHS[kind]:
             raise DecodeError(f"tensor {self.name} has format {self.format:#010x}")
-        return np.dtype(f"<{'i' if self.format >> 23 & 1 else 'u'}{bits // 8}")
+        return np.dtype(f"<{letter}{bits // 8}")
 
     @property
     def size_bytes(self) -> int:
@@ -370,9 +370,12 @@ def _data(message: bytes) -> DataMessage:
 
 def _operator(message: bytes) -> Operator:
     found = _Fields(message, "operator")
-    return Operator(
+    read = Operator(
         found.text(1), found.number(2), found.number(3), found.real(4), found.number(5), found.numbers(6)
     )  # fmt: skip
+    if read.counter_type >> 16 != COUNTERS_32 and len(read.counters) % 2:
+        raise DecodeError(f"operator {read.name} has {len(read.counters)} halves of counters")
+    return read
 
 
 def read_tensor_info(message: bytes) -> TensorInfo:

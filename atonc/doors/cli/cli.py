@@ -39,6 +39,7 @@ FILES = {
     "run": "verbs.run",
     "compare": "verbs.compare",
     "sweep": "verbs.quantize",
+    "yolo": "verbs.yolo",
     "view": "verbs.run",
     "serve": "serve.command",
     "mcp": "agents.command",

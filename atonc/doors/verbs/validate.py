@@ -155,7 +155,7 @@ def _on_emulator(options: argparse.Namespace, model: Path, path: Path, built: Op
 
 def _on_virtual_board(options: argparse.Namespace, model: Path) -> CommandReply:
     """What was built from this model with what is asked for, if there is such a folder; else the model is compiled."""
-    from atonc.compiler.compile.reproduce import asked
+    from atonc.compiler.compile.reproduce import asked, options_of
     from atonc.delivery.generate import generating
     from atonc.delivery.texts import target_text
     from atonc.delivery.trials import boarding, targeting
@@ -168,9 +168,9 @@ def _on_virtual_board(options: argparse.Namespace, model: Path) -> CommandReply:
         _say_chosen(options, chosen, asked(given))
         side = BuiltSide(chosen, model, given)
         samples, starts = _samples(options, side.source, BOARD_SAMPLES)
-        board = chosen.asked.board if chosen.asked else ""
+        built_with = replace(options_of(chosen.asked.options), board=chosen.asked.board) if chosen.asked else given
         turns, kept = targeting.in_sequence(side, samples, starts), side.kept(starts)
-        found = boarding.validate_built(chosen.c_file, board, turns, options.runtime, kept)
+        found = boarding.validate_built(chosen.c_file, built_with, turns, options.runtime, kept)
     else:
         if looked.found:
             _say_compiled(options, model, looked, "is of this model with these options")

@@ -16,6 +16,7 @@ Single = NDArray[np.float32]
 Pair = tuple[float, float]
 PLAIN, SIGMOID, SOFTMAX, EXPONENTIAL = "plain", "sigmoid", "softmax", "exponential"
 LIST, APART, ONE_GRID, GRIDS, GIVEN, OUTPUT, FACES = "list", "apart", "one grid", "grids", "given", "output", "faces"
+HEADS = "heads"  # what the last convolutions give, in outputs of their own
 LISTS = (LIST, APART)  # boxes that need no place: coordinates of the input
 SHARES, PIXELS = "shares", "pixels"
 VARIANCE = 0.1  # of SSD: what an offset of the centre is worth, in sizes of the anchor
@@ -53,6 +54,14 @@ def softmax(x: Single) -> Single:
     return small / total
 
 
+def expected(x: Single) -> Single:
+    """The mean of 0, 1, ... along the last axis, weighted by its softmax; summed in its order."""
+    small = exponential(x - x.max(axis=-1, keepdims=True))
+    weighted = small * np.arange(x.shape[-1], dtype=np.float32)
+    total, whole = (np.add.accumulate(part, axis=-1)[..., -1] for part in (weighted, small))
+    return np.asarray(total / whole, np.float32)
+
+
 def _plain(x: Single) -> Single:
     return x
 
@@ -85,6 +94,10 @@ class Boxes:
     scores: Array
     classes: Array
     points: Array  # [boxes, points, 2], of families that have them
+    more: Array  # [boxes, values]: scores of the points, or coefficients of the mask
+
+    def some(self, which: Array) -> Boxes:
+        return Boxes(*(part[which] for part in (self.corners, self.scores, self.classes, self.points, self.more)))
 
 
 @dataclass(frozen=True)
@@ -114,6 +127,8 @@ class DetectorFamily:
     factor: float = 1.0  # of sizes
     corners: bool = False  # the four values are corners, not centre and size
     points: int = 0  # behind the box
+    point_step: float = 1.0  # of HEADS: what a point's value is worth, in strides
+    point_offset: float = 0.0  # of HEADS: where points of 0 stand in the cell
     overlap: float = 0.5
     anchors: tuple[Pair, ...] = ()  # width and height in shares of the input, where none are given
 
@@ -148,6 +163,7 @@ class DetectorHead:
     offset: float = 0.0  # of the place in the cell
     step: Pair = (1.0, 1.0)
     sizes: tuple[Pair, ...] = ((1.0, 1.0),)  # of each anchor
+    more: Values | None = None  # of HEADS: points x, y, score, or coefficients of masks
 
     @property
     def count(self) -> int:
@@ -164,6 +180,16 @@ class DetectorHead:
 
 
 @dataclass(frozen=True)
+class MaskPrototypes:
+    """Pictures whose sum, weighted by the coefficients of a box, is above 0 where its object is."""
+
+    values: Values  # a cell is a pixel
+    count: int
+    columns: int
+    rows: int
+
+
+@dataclass(frozen=True)
 class Decoder:
     """A family with the outputs of one model."""
 
@@ -175,12 +201,31 @@ class Decoder:
     anchors: tuple[tuple[float, ...], ...] = ()  # of SSD: x, y, w, h in pixels
     anchors_at: int = -1  # the output that has them; -1: told by the values
     unit: str = ""  # of a list: shares of the input or pixels; empty: told by the values
+    bins: int = 1  # of HEADS: each distance is the mean of 0 .. bins - 1, weighted by the softmax of so many values
+    points: int = 0
+    masks: MaskPrototypes | None = None
 
     def __call__(self, outputs: Sequence[Array]) -> Boxes:
         """`outputs`: real values, in the order of the model."""
         flat = [np.ascontiguousarray(output, np.float32).reshape(-1) for output in outputs]
         with np.errstate(all="ignore"):
-            return suppressed(*self.told_by(flat).candidates(flat), self.limits)
+            return suppressed(self.told_by(flat).candidates(flat), self.limits)
+
+    def mask(self, outputs: Sequence[Array], found: Boxes, number: int) -> NDArray[np.bool_]:
+        """[rows, columns] of the prototypes: the pixels of one box, inside of it only."""
+        assert self.masks is not None
+        held, flat = self.masks, [np.ascontiguousarray(output, np.float32).reshape(-1) for output in outputs]
+        pixels = np.arange(held.rows * held.columns)
+        places = held.values.start + pixels * held.values.cell
+        total: Single = np.zeros(len(pixels), np.float32)
+        with np.errstate(all="ignore"):
+            for k in range(held.count):  # in this order, as C adds them
+                total += found.more[number, k] * flat[held.values.output][places + k * held.values.value]
+        steps = np.asarray(np.array([held.columns, held.rows] * 2, np.float32) / np.array(self.side * 2, np.float32))
+        x1, y1, x2, y2 = found.corners[number] * steps
+        x, y = (part.astype(np.float32) for part in (pixels % held.columns, pixels // held.columns))
+        inside = (x >= x1) & (x < x2) & (y >= y1) & (y < y2)
+        return ((total > 0) & inside).reshape(held.rows, held.columns)
 
     def told_by(self, flat: Sequence[Single]) -> Decoder:
         """What only values tell: the unit of coordinates; of two outputs of corners, the anchors are in order."""
@@ -203,15 +248,15 @@ class Decoder:
         moved = replace(head, boxes=replace(head.boxes, output=offsets))
         return replace(self, anchors_at=output, heads=(moved,))
 
-    def candidates(self, flat: Sequence[Single]) -> tuple[Single, Single, Single, Array]:
-        """Corners, points, score and class of the best pairs of box and class, in order."""
+    def candidates(self, flat: Sequence[Single]) -> Boxes:
+        """The best pairs of box and class, in order."""
         scores = np.concatenate([self._scores(head, flat) for head in self.heads])
         which, classes = np.nonzero(scores > np.float32(self.limits.score))
         values = scores[which, classes]
         order = np.argsort(-values, kind="stable")[: self.limits.candidates]
-        corners, points = self._boxes(flat, which[order])
-        valid = np.isfinite(corners).all(axis=1) & np.isfinite(points).all(axis=(1, 2))
-        return corners[valid], points[valid], values[order][valid], classes[order][valid]
+        corners, points, more = self._boxes(flat, which[order])
+        valid = np.isfinite(corners).all(axis=1) & np.isfinite(points).all(axis=(1, 2)) & np.isfinite(more).all(axis=1)
+        return Boxes(corners, values[order], classes[order], points, more).some(np.flatnonzero(valid))
 
     def _scores(self, head: DetectorHead, flat: Sequence[Single]) -> Single:
         family = self.family
@@ -220,19 +265,50 @@ class Decoder:
             return scores
         return score_of(family.objectness, head.scores.of(flat, head, 4, 1)) * scores
 
-    def _boxes(self, flat: Sequence[Single], which: Array) -> tuple[Single, Single]:
-        """Corners [boxes, 4] and points [boxes, points, 2]."""
-        family, count = self.family, 4 + 2 * self.family.points
+    def _boxes(self, flat: Sequence[Single], which: Array) -> tuple[Single, Single, Single]:
+        """Corners [boxes, 4], points [boxes, points, 2], more [boxes, values]."""
+        if self.family.placed == HEADS:
+            return self._of_heads(flat, which)
+        family, count = self.family, 4 + 2 * self.points
         values: Single = np.concatenate([head.boxes.of(flat, head, 0, count) for head in self.heads])[which]
         place, step = (part[which] for part in self._places(flat))
-        points: Single = place[:, None, :2] + values[:, 4:].reshape(len(values), family.points, 2) * step[:, None, :2]
+        points: Single = place[:, None, :2] + values[:, 4:].reshape(len(values), self.points, 2) * step[:, None, :2]
         if family.corners:
             moved: Single = place + values[:, :4] * step
-            return moved, points
+            return moved, points, np.zeros((len(values), 0), np.float32)
         centre = place[:, :2] + _OF_BOXES[family.centre](values[:, :2]) * step[:, :2]
         half = _OF_BOXES[family.size](values[:, 2:4] * np.float32(family.factor)) * step[:, 2:] * np.float32(0.5)
         corners: Single = np.concatenate([centre - half, centre + half], axis=1)
-        return corners, points
+        return corners, points, np.zeros((len(values), 0), np.float32)
+
+    def _of_heads(self, flat: Sequence[Single], which: Array) -> tuple[Single, Single, Single]:
+        """Distances of the four sides from the middle of the cell, in strides."""
+        first = np.cumsum([0, *(head.cells for head in self.heads)])
+        grid = np.searchsorted(first, which, side="right") - 1
+        width = self.masks.count if self.masks is not None else 3 * self.points
+        values, more = (np.zeros((len(which), n), np.float32) for n in (4 * self.bins, width))
+        places, strides, cells = (np.zeros((len(which), 2), np.float32) for _ in range(3))
+        for number, head in enumerate(self.heads):
+            own = np.flatnonzero(grid == number)
+            cell = which[own] - first[number]
+            values[own] = head.boxes.of(flat, head, 0, 4 * self.bins)[cell]
+            cells[own] = np.stack([cell % head.columns, cell // head.columns], axis=1)
+            strides[own] = head.stride
+            places[own] = (cells[own] + np.float32(head.offset)) * strides[own]
+            if head.more is not None:
+                more[own] = head.more.of(flat, head, 0, width)[cell]
+        distances = values if self.bins == 1 else expected(values.reshape(-1, 4, self.bins))
+        corners: Single = np.concatenate([places - distances[:, :2] * strides, places + distances[:, 2:] * strides], 1)
+        if not self.points:
+            return corners, np.zeros((len(which), 0, 2), np.float32), more
+        given, step, offset = more.reshape(len(which), self.points, 3), self.family.point_step, self.family.point_offset
+        points: Single = given[..., :2] * np.float32(step) + (cells + np.float32(offset))[:, None]
+        return corners, points * strides[:, None], sigmoid(given[..., 2])
+
+    @property
+    def more(self) -> int:
+        """Values of `Boxes.more`."""
+        return self.masks.count if self.masks is not None else self.points if self.family.placed == HEADS else 0
 
     def _places(self, flat: Sequence[Single]) -> tuple[Single, Single]:
         """Gives place and step of every box, as `DetectorHead.places`; anchors come from the model or were given."""
@@ -265,17 +341,16 @@ def areas(boxes: Array) -> Array:
     return np.where((size > 0).all(axis=1), size[:, 0] * size[:, 1], 0)
 
 
-def suppressed(corners: Single, points: Single, scores: Single, classes: Array, limits: BoxLimits) -> Boxes:
-    """Every class by itself; of boxes that overlap more, the best stays. `scores` are in order."""
+def suppressed(found: Boxes, limits: BoxLimits) -> Boxes:
+    """Every class by itself; of boxes that overlap more, the best stays. Scores are in order."""
     kept: list[int] = []
-    for number in np.unique(classes):
-        own = np.flatnonzero(classes == number)
+    for number in np.unique(found.classes):
+        own = np.flatnonzero(found.classes == number)
         while own.size:
             kept.append(int(own[0]))
             rest = own[1:]
-            own = rest[overlaps(corners[own[0]], corners[rest]) <= np.float32(limits.overlap)]
-    best = np.array(sorted(kept)[: limits.most], dtype=np.intp)
-    return Boxes(corners[best], scores[best], classes[best], points[best])
+            own = rest[overlaps(found.corners[own[0]], found.corners[rest]) <= np.float32(limits.overlap)]
+    return found.some(np.array(sorted(kept)[: limits.most], dtype=np.intp))
 
 
 # --- what other figures of detectors and poses are made with

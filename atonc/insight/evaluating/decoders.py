@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from math import prod
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +21,7 @@ from atonc.insight.evaluating.boxes import (
     FACES,
     GIVEN,
     GRIDS,
+    HEADS,
     LIST,
     ONE_GRID,
     OUTPUT,
@@ -28,6 +32,7 @@ from atonc.insight.evaluating.boxes import (
     Decoder,
     DetectorFamily,
     DetectorHead,
+    MaskPrototypes,
     Values,
 )
 from atonc.machine.base.errors import InputError
@@ -68,6 +73,21 @@ ST_SSD = DetectorFamily(
 # Published with MediaPipe: offsets in pixels from the middle of the cell, and six key points behind the box
 BLAZEFACE = DetectorFamily("blazeface", "BlazeFace", FACES, _FACES_RULE, SIGMOID, first=0, points=6, overlap=0.3)
 
+# What the last convolutions of these networks give, without the arithmetic behind them: the distances of the four sides
+# in strides, each the mean of as many places as it has values (Li and others 2020), or itself; scores before their
+# sigmoid; points, or coefficients of the prototypes of masks. YOLO26 needs no suppression: one cell answers an object
+_HEADS_RULE = (
+    "boxes [1, rows, columns, 4 x bins] of each grid, then scores of each, then 3 values of each point or coefficients "
+    "of masks of each, then the prototypes of masks; channels first or last"
+)
+YOLOV8_HEADS = DetectorFamily(
+    "yolov8_heads", "YOLOv8 and YOLO11 before their decoding", HEADS, _HEADS_RULE, SIGMOID, first=0, overlap=0.7,
+    point_step=2.0,
+)  # fmt: skip
+YOLO26_HEADS = DetectorFamily(
+    "yolo26_heads", "YOLO26 before its decoding", HEADS, _HEADS_RULE, SIGMOID, first=0, overlap=1.0, point_offset=0.5
+)
+
 # What NonMaxSuppression of ONNX reads, where a model is cut in front of it; scores may lack their sigmoid
 _APART = (
     DetectorFamily(
@@ -80,7 +100,8 @@ _APART = (
 )  # fmt: skip
 
 FAMILIES: Mapping[str, DetectorFamily] = {
-    family.name: family for family in (YOLOV8, YOLOV5, YOLOV2, YOLOX, ST_YOLOX, SSD, ST_SSD, BLAZEFACE, *_APART)
+    family.name: family for family in (YOLOV8, YOLOV5, YOLOV2, YOLOX, ST_YOLOX, SSD, ST_SSD, BLAZEFACE, YOLOV8_HEADS,
+                                     YOLO26_HEADS, *_APART)
 }
 STRIDES = (8, 16, 32)  # of YOLOX
 FACE_GRIDS = ((16, 2), (8, 6))  # of BlazeFace: cells of a side, anchors of a cell
@@ -95,7 +116,14 @@ def _require(holds: bool) -> None:
         raise _Misfit
 
 
-Fitted = tuple[tuple[DetectorHead, ...], int]  # and the number of classes
+class Fitted(NamedTuple):
+    """Where the values of a family stand in the outputs of one model."""
+
+    heads: tuple[DetectorHead, ...]
+    classes: int
+    bins: int = 1
+    points: int = 0
+    masks: MaskPrototypes | None = None
 
 
 def _list(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> Fitted:
@@ -103,7 +131,7 @@ def _list(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> F
     boxes, values = shapes[0][-2:] if shapes[0][-2] >= shapes[0][-1] else shapes[0][:-3:-1]
     _require(values > family.first)
     at = Values(0, 0, values, 0, 1) if boxes == shapes[0][-2] else Values(0, 0, 1, 0, boxes)
-    return (DetectorHead(at, at, boxes, boxes),), values - family.first
+    return Fitted((DetectorHead(at, at, boxes, boxes),), values - family.first)
 
 
 def _apart(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> Fitted:
@@ -115,7 +143,7 @@ def _apart(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> 
     count = shapes[at][-2]
     by_box = rows == count
     scores = Values(1 - at, 0, columns, 0, 1) if by_box else Values(1 - at, 0, 1, 0, count)
-    return (DetectorHead(Values(at, 0, 4, 0, 1), scores, count, count),), columns if by_box else rows
+    return Fitted((DetectorHead(Values(at, 0, 4, 0, 1), scores, count, count),), columns if by_box else rows)
 
 
 def _one_grid(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> Fitted:
@@ -128,7 +156,7 @@ def _one_grid(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) 
         at, step = Values(0, start * values, values, 0, 1), (float(stride), float(stride))
         heads.append(DetectorHead(at, at, rows * columns, columns, step, 0.0, step, (step,)))
         start += rows * columns
-    return tuple(heads), values - family.first
+    return Fitted(tuple(heads), values - family.first)
 
 
 def _grids(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> Fitted:
@@ -146,7 +174,7 @@ def _grids(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> 
         steps = (1, values * cells, cells) if first else (anchors * values, values, 1)
         at, stride = Values(number, 0, *steps), (side[0] / columns, side[1] / rows)
         heads.append(DetectorHead(at, at, cells, columns, stride, 0.0, stride, ((1.0, 1.0),) * anchors))
-    return tuple(heads), values - family.first
+    return Fitted(tuple(heads), values - family.first)
 
 
 def _square(grid: Sequence[int], side: Side) -> bool:
@@ -163,7 +191,7 @@ def _anchored(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) 
     count, classes = rows.pop(), shapes[scores][-1]
     _require(classes > family.first)
     at = Values(others[0], 0, 4, 0, 1)
-    return (DetectorHead(at, Values(scores, 0, classes, 0, 1), count, count),), classes - family.first
+    return Fitted((DetectorHead(at, Values(scores, 0, classes, 0, 1), count, count),), classes - family.first)
 
 
 def _faces(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> Fitted:
@@ -179,11 +207,60 @@ def _faces(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> 
         stride = (side[0] / cells, side[1] / cells)
         heads.append(DetectorHead(at[0], at[1], cells * cells, cells, stride, 0.5, sizes=((1.0, 1.0),) * per_cell))
         start += count if len(shapes) == 2 else 0
-    return tuple(heads), 1
+    return Fitted(tuple(heads), 1)
+
+
+class HeadShapes(NamedTuple):
+    """Outputs of HEADS: the same grids for boxes, for scores and for what else there is."""
+
+    grids: list[tuple[int, ...]]  # rows and columns
+    channels: list[int]  # of boxes, of scores, of points or coefficients
+    prototypes: tuple[tuple[int, ...], int] | None  # grid and number
+
+
+def _head_shapes(shapes: Shapes, channel: int) -> HeadShapes:
+    """`channel`: the axis of the channels, 1 or 3."""
+    _require(len(shapes) > 3 and all(len(shape) == 4 and shape[0] == 1 for shape in shapes))
+    found = [(shape[2:] if channel == 1 else shape[1:3], shape[channel]) for shape in shapes]
+    grids = [grid for grid, _ in found]
+    _require(grids[0] in grids[1:])
+    own = grids.index(grids[0], 1)
+    _require(own > 1 and len(found) in (2 * own, 3 * own, 3 * own + 1))
+    groups = [found[start : start + own] for start in range(0, len(found) // own * own, own)]
+    _require(all([grid for grid, _ in group] == grids[:own] for group in groups))
+    channels = [{count for _, count in group} for group in groups]
+    _require(all(len(one) == 1 for one in channels) and found[0][1] % 4 == 0)
+    return HeadShapes(grids[:own], [one.pop() for one in channels], found[-1] if len(found) % own else None)
+
+
+def _heads(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> Fitted:
+    last = all(_square(shape[1:3], side) for shape in shapes if len(shape) == 4)
+    told = _head_shapes(shapes, 3 if last else 1)
+    (width, classes, *more), own = told.channels, len(told.grids)
+    _require(all(_square(grid, side) for grid in told.grids) and (width > 4) == (family.point_offset == 0))
+
+    def values(output: int, grid: tuple[int, ...], count: int) -> Values:
+        return Values(output, 0, count, 0, 1) if last else Values(output, 0, 1, 0, prod(grid))
+
+    heads = []
+    for number, grid in enumerate(told.grids):
+        at = [values(number + k * own, grid, count) for k, count in enumerate(told.channels)]
+        stride = (side[0] / grid[1], side[1] / grid[0])
+        heads.append(DetectorHead(at[0], at[1], prod(grid), grid[1], stride, 0.5, more=at[2] if more else None))
+    if told.prototypes is not None:
+        grid, count = told.prototypes
+        _require(more == [count] and _square(grid, side))
+        masks = MaskPrototypes(values(3 * own, grid, count), count, grid[1], grid[0])
+        return Fitted(tuple(heads), classes, width // 4, 0, masks)
+    _require(not more or more[0] % 3 == 0)
+    return Fitted(tuple(heads), classes, width // 4, more[0] // 3 if more else 0)
+
+
 
 
 _FITS: Mapping[str, Callable[[DetectorFamily, Shapes, Side, int], Fitted]] = {
-    LIST: _list, APART: _apart, ONE_GRID: _one_grid, GRIDS: _grids, GIVEN: _anchored, OUTPUT: _anchored, FACES: _faces
+    LIST: _list, APART: _apart, ONE_GRID: _one_grid, GRIDS: _grids, GIVEN: _anchored, OUTPUT: _anchored, FACES: _faces,
+    HEADS: _heads,
 }  # fmt: skip
 
 
@@ -274,12 +351,13 @@ def decoder_for(
             remedy=(f"name another family: they fit {others}" if others else "no family that is known has such outputs")
             + ("; or give all anchors with --anchors" if known.placed == GRIDS else ""),
         )
-    heads, classes = fitted
+    heads = fitted.heads
     if known.placed == GRIDS:
         sizes = tuple((w * side[0], h * side[1]) for w, h in pairs)
         heads = tuple(DetectorHead(**{**vars(head), "sizes": sizes}) for head in heads)
     given = _given(anchors, heads[0].count, side, where) if known.placed == GIVEN else ()
-    return Decoder(known, side, heads, classes, BoxLimits(overlap=known.overlap), given)
+    found = Decoder(known, side, heads, fitted.classes, BoxLimits(overlap=known.overlap), given)
+    return replace(found, bins=fitted.bins, points=known.points or fitted.points, masks=fitted.masks)
 
 
 def _given(anchors: Sequence[float], boxes: int, side: Side, where: str) -> tuple[tuple[float, ...], ...]:
@@ -307,6 +385,9 @@ def family(shapes: Shapes) -> str:
     flat = all(len(shape) in (2, 3) for shape in shapes)
     if len(shapes) == 2 and lasts.count(4) >= 1 and flat and len({shape[-2] for shape in shapes}) == 1:
         return SSD.name
+    for channel in (3, 1):
+        with suppress(_Misfit):
+            return YOLO26_HEADS.name if _head_shapes(shapes, channel).channels[0] == 4 else YOLOV8_HEADS.name
     if shapes and all(len(shape) == 4 and max(shape[1], shape[3]) >= 6 for shape in shapes):
         return ST_YOLOX.name if len(shapes) > 1 else YOLOV2.name
     if len(shapes) == 1 and len(shapes[0]) in (2, 3):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from math import prod, sqrt
@@ -685,9 +686,11 @@ def metric_name(asked: str, data: Dataset) -> str:
 def metric_for(
     name: str, words: Mapping[str, Any], outputs: Sequence[tuple[int, ...]], side: tuple[int, int]
 ) -> Metric:
-    """`words`: decoder, anchors, blank; `outputs`: shapes; `side`: width and height of the input."""
+    """`words`: decoder, anchors, iou, blank; `outputs`: shapes; `side`: width and height of the input."""
     if name == "map":
-        return Detection(decoder_for(words["decoder"], words["anchors"], outputs, side))
+        decoder = decoder_for(words["decoder"], words["anchors"], outputs, side)
+        limits = replace(decoder.limits, overlap=words["iou"] or decoder.limits.overlap)
+        return Detection(replace(decoder, limits=limits))
     if name == "edit":
         return EditDistance(outputs, words["blank"])
     if name == "keypoints":

@@ -15,7 +15,7 @@ WORK = "how the work is done"
 METRICS = ("auto", "top", "map", "keypoints", "iou", "edit", "distance")
 OF_ARRAYS = ("auto", "top", "iou", "edit", "distance")  # those that need no boxes
 DECODERS = ("auto", "yolov8", "yolov5", "yolov2", "yolox", "st_yolox", "ssd", "st_ssd", "blazeface",
-            "corners", "corners_logits", "centres", "centres_logits")  # fmt: skip
+            "yolov8_heads", "yolo26_heads", "corners", "corners_logits", "centres", "centres_logits")  # fmt: skip
 CANDIDATES = 512  # that generated C compares with each other
 SCORE = 0.5  # above which boxes are kept where neither user nor model says
 
@@ -107,6 +107,10 @@ class EvaluateOptions:
         takes=Takes(choices=DECODERS),
     )  # fmt: skip
     anchors: str = _anchors(FIGURES)
+    iou: float = option(
+        0.0, "--iou", FIGURES, "of boxes of a class that overlap more, the best one counts; 0: as the family has it",
+        metavar="SHARE", parse=share, takes=RARE,
+    )  # fmt: skip
     blank: int = option(
         0, "--blank", FIGURES, "of the metric edit: the blank class of CTC; -1: the last", metavar="N", parse=int,
         takes=RARE,
@@ -135,6 +139,8 @@ class EvaluateOptions:
         for name in ("limit", "processes"):
             if getattr(self, name) < 0:
                 raise InputError(f"{name} is {getattr(self, name)}", remedy="give 0 or more")
+        if not 0 <= self.iou <= 1:
+            raise InputError(f"an overlap of {self.iou:g}", where="--iou", rule="it is a share, from 0 to 1")
         if not 1 <= self.samples_together <= 1000:
             raise InputError(f"{self.samples_together} samples together", rule="1 to 1000 are a unit of work")
         require_metric(self.metric)

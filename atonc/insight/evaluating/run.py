@@ -122,7 +122,8 @@ def evaluate(model: Path, wanted: EvaluateOptions, compiler: Options, output: Pa
     outputs = [source.tensors[name] for name in source.frame_outputs]
     require_comparison(name, data, wanted)
     require_fit(name, data, outputs[0].elements, wanted.data)
-    words = {"decoder": wanted.decoder, "anchors": parse_anchors(wanted.anchors), "blank": wanted.blank}
+    words = {"decoder": wanted.decoder, "anchors": parse_anchors(wanted.anchors), "iou": wanted.iou}
+    words["blank"] = wanted.blank
     metric = metric_for(name, words, [t.shape for t in outputs], input_side(source.tensors[source.inputs[0]].shape))
     require_categories(metric, data, wanted.data)
     data = replace(data, notes=(*data.notes, *([metric.note] if metric.note else [])))

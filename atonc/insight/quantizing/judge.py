@@ -306,7 +306,8 @@ class LabelledTask:
         """Whatever does not fit shows before the long work begins."""
         name = metrics.metric_name(settings.metric, data)
         metrics.require_fit(name, data, expected[0][0].size, "--data")
-        words = {"decoder": settings.decoder, "anchors": parse_anchors(settings.anchors), "blank": settings.blank}
+        words = {"decoder": settings.decoder, "anchors": parse_anchors(settings.anchors), "iou": 0.0}
+        words["blank"] = settings.blank
         metric = metrics.metric_for(name, words, [value.shape for value in expected[0]], side)
         metrics.require_categories(metric, data, "--data")
         reference = LabelledTask(metric, data, side).records(expected)

@@ -277,7 +277,7 @@ def memory_chapter(view: CompileView) -> doc.Chapter:
         blocks.append(f"  weights fetched ahead: {count(fetched, 'constant')}, {size}; {why}")
     if memory.relocatable_bytes:
         size = f"{memory.relocatable_bytes:,} bytes of variables"
-        blocks.append(f"  programs whose addresses are set at run time: {size}")
+        blocks.append(f"  programs and lists of copies whose addresses are set at run time: {size}")
     for use, outside in memory.outside.items():
         blocks.append(f"  {outside:,} bytes of {use} lie outside the chip, where they cost most")
     title = doc.head("memory on ", f"{view.board.name}: {memory.ram_text}, weights {memory.weights_bytes:,} bytes")

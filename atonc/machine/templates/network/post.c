@@ -20,6 +20,9 @@
 
 typedef @score_type@ score_code_t;
 typedef @box_type@ box_code_t;
+@begin more@
+typedef @more_type@ more_code_t;
+@end more@
 
 /* A grid of cells with some anchors each, or a list of boxes. Distances are in elements. */
 typedef struct {
@@ -34,6 +37,11 @@ typedef struct {
   float offset, stride_x, stride_y, step_x, step_y;
   const float (*sizes)[2]; /* width and height of each anchor */
 @end grids@
+@begin more@
+  uint32_t more, more_start, more_cell, more_value; /* points, or coefficients of masks */
+  float more_scale;
+  int32_t more_zero;
+@end more@
 } head_t;
 
 @begin grids@
@@ -113,6 +121,33 @@ static float box_value(const head_t *head, box_code_t code)
   return code;
 @end box_floats@
 }
+
+@begin more@
+static float more_value(const head_t *head, more_code_t code)
+{
+  (void)head;
+  return @more_value@;
+}
+
+@end more@
+@begin binned@
+/* The mean of 0, 1, ... weighted by the softmax of the values. */
+static float distance(const head_t *head, const box_code_t *row)
+{
+  float top = box_value(head, row[0]), sum = 0.0F, whole = 0.0F;
+  for (uint32_t k = 1; k < @bins@U; k++) {
+    const float value = box_value(head, row[k * head->box_value]);
+    top = value > top ? value : top;
+  }
+  for (uint32_t k = 0; k < @bins@U; k++) {
+    const float power = exponential(box_value(head, row[k * head->box_value]) - top);
+    sum += power * (float)k;
+    whole += power;
+  }
+  return sum / whole;
+}
+
+@end binned@
 
 /* --- the best candidates: a heap with the last of them in front */
 
@@ -241,14 +276,33 @@ static int find_box(const void *const outputs[], const candidate_t *one, @name@_
   const uint32_t cell = at / head->anchors, anchor = at % head->anchors;
   const box_code_t *row = (const box_code_t *)outputs[head->boxes] + head->box_start;
   row += cell * head->box_cell + anchor * head->box_anchor;
+@begin distances@
+  const float cell_x = (float)(cell % head->columns), cell_y = (float)(cell / head->columns);
+  const float place_x = (cell_x + head->offset) * head->stride_x, place_y = (cell_y + head->offset) * head->stride_y;
+  float v[4];
+  for (uint32_t k = 0; k < 4U; k++) {
+@begin binned@
+    v[k] = distance(head, row + k * @bins@U * head->box_value);
+@end binned@
+@begin unbinned@
+    v[k] = box_value(head, row[k * head->box_value]);
+@end unbinned@
+  }
+  box->x1 = place_x - v[0] * head->stride_x;
+  box->y1 = place_y - v[1] * head->stride_y;
+  box->x2 = place_x + v[2] * head->stride_x;
+  box->y2 = place_y + v[3] * head->stride_y;
+@end distances@
+@begin whole@
   float v[@values@];
   for (uint32_t k = 0; k < @values@U; k++) v[k] = box_value(head, row[k * head->box_value]);
-@begin grids@
+@end whole@
+@begin placed@
   const float step_x = head->step_x, step_y = head->step_y;
   const float step_w = head->sizes[anchor][0], step_h = head->sizes[anchor][1];
   const float place_x = ((float)(cell % head->columns) + head->offset) * head->stride_x;
   const float place_y = ((float)(cell / head->columns) + head->offset) * head->stride_y;
-@end grids@
+@end placed@
 @begin given@
   const float place_x = given[at][0], place_y = given[at][1], step_w = given[at][2], step_h = given[at][3];
   const float step_x = step_w * @variance@, step_y = step_h * @variance@;
@@ -284,13 +338,31 @@ static int find_box(const void *const outputs[], const candidate_t *one, @name@_
   box->y2 = y + half_h;
 @end centres@
   int valid = is_number(box->x1) && is_number(box->y1) && is_number(box->x2) && is_number(box->y2);
-@begin has_points@
+@begin more@
+  const more_code_t *behind = (const more_code_t *)outputs[head->more] + head->more_start + cell * head->more_cell;
+@end more@
+@begin point_scores@
+  for (uint32_t k = 0; k < @points@U; k++, behind += 3U * head->more_value) {
+    const float x = more_value(head, behind[0]), y = more_value(head, behind[head->more_value]);
+    box->points[k][0] = (x * @point_step@ + (cell_x + @point_offset@)) * head->stride_x;
+    box->points[k][1] = (y * @point_step@ + (cell_y + @point_offset@)) * head->stride_y;
+    box->point_scores[k] = sigmoid(more_value(head, behind[2U * head->more_value]));
+    valid = valid && is_number(box->points[k][0]) && is_number(box->points[k][1]) && is_number(box->point_scores[k]);
+  }
+@end point_scores@
+@begin has_masks@
+  for (uint32_t k = 0; k < @mask_values@U; k++) {
+    box->mask[k] = more_value(head, behind[k * head->more_value]);
+    valid = valid && is_number(box->mask[k]);
+  }
+@end has_masks@
+@begin box_points@
   for (uint32_t k = 0; k < @points@U; k++) {
     box->points[k][0] = place_x + v[4U + 2U * k] * step_x;
     box->points[k][1] = place_y + v[5U + 2U * k] * step_y;
     valid = valid && is_number(box->points[k][0]) && is_number(box->points[k][1]);
   }
-@end has_points@
+@end box_points@
   box->score = one->score;
   box->number = one->number;
   return valid;
@@ -331,3 +403,20 @@ uint32_t @name@_post(const void *const outputs[@upper@_POST_OUTPUTS], @name@_box
   }
   return found;
 }
+@begin has_masks@
+
+void @name@_post_mask(const void *const outputs[@upper@_POST_OUTPUTS], const @name@_box_t *box, uint8_t *mask)
+{
+  const float x1 = box->x1 * @mask_step_x@, x2 = box->x2 * @mask_step_x@;
+  const float y1 = box->y1 * @mask_step_y@, y2 = box->y2 * @mask_step_y@;
+  const @mask_type@ *codes = (const @mask_type@ *)outputs[@mask_output@];
+  for (uint32_t at = 0; at < @upper@_POST_MASK_WIDTH * @upper@_POST_MASK_HEIGHT; at++, codes += @mask_cell@U) {
+    const float x = (float)(at % @upper@_POST_MASK_WIDTH), y = (float)(at / @upper@_POST_MASK_WIDTH);
+    mask[at] = 0U;
+    if (!(x >= x1 && x < x2 && y >= y1 && y < y2)) continue;
+    float sum = 0.0F;
+    for (uint32_t k = 0; k < @mask_values@U; k++) sum += box->mask[k] * (@mask_code@);
+    mask[at] = sum > 0.0F ? 1U : 0U;
+  }
+}
+@end has_masks@

@@ -1,0 +1,88 @@
+"""Which nodes of a program go to the NPU, and why others do not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from executorch.exir.backend.compile_spec_schema import CompileSpec
+from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
+from executorch.exir.backend.utils import tag_constant_data
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.operator_support import OperatorSupportBase
+
+from atonc.compiler.request.options import Options
+from atonc.delivery.executorch.backend import OPTIONS, AtonBackend
+from atonc.delivery.executorch.operators import EDGE, KEPT
+from atonc.machine.base.declare import arguments
+from atonc.machine.base.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class Undelegated:
+    """A node that stays with ExecuTorch's own kernels."""
+
+    node: str
+    operator: str
+    module: str  # path of the module that it comes from
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.module or 'forward'}: {self.operator} ({self.node}): {self.reason}"
+
+
+class AtonPartitioner(Partitioner):  # type: ignore[misc]
+    """For `to_edge_transform_and_lower`. Keyword arguments are the options of `atonc.compile`; `undelegated` lists the
+    nodes of the last program that stay outside, with the reason of each."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        arguments(Options, options)  # a wrong one is refused here
+        self.delegation = DelegationSpec(AtonBackend.__name__, [CompileSpec(OPTIONS, json.dumps(options).encode())])
+        self.undelegated: tuple[Undelegated, ...] = ()
+
+    def partition(self, exported_program: Any) -> PartitionResult:
+        module, support = exported_program.graph_module, _Support()
+        found = CapabilityBasedPartitioner(module, support, allows_single_node_partition=True).propose_partitions()
+        tags = {}
+        for number, part in enumerate(found):
+            tag = f"aton_{number}"
+            tags[tag] = self.delegation
+            for node in part.nodes:
+                node.meta["delegation_tag"] = tag
+        tag_constant_data(exported_program)
+        self.undelegated = tuple(
+            Undelegated(node.name, _operator(node), _path(node), reason_against(node) or "")
+            for node in module.graph.nodes
+            if node.op == "call_function" and "delegation_tag" not in node.meta
+        )
+        return PartitionResult(exported_program, tags)
+
+    def ops_to_not_decompose(self, ep: Any) -> tuple[list[Any], Callable[[Any], bool] | None]:
+        return list(KEPT), None
+
+
+class _Support(OperatorSupportBase):  # type: ignore[misc]
+    def is_node_supported(self, submodules: Any, node: Any) -> bool:
+        return node.op == "call_function" and not reason_against(node)
+
+
+def reason_against(node: Any) -> str:
+    """Empty where a delegate can have it."""
+    if getattr(node.target, "_op", node.target) not in EDGE:
+        return "atonc has no such operator"
+    values = node.meta.get("val")
+    shapes = [one.shape for one in (values if isinstance(values, (list, tuple)) else [values]) if one is not None]
+    if any(not isinstance(size, int) for shape in shapes for size in shape):
+        return "its sizes are open: all shapes are known when a network is compiled"
+    return ""
+
+
+def _operator(node: Any) -> str:
+    return str(getattr(node.target, "_op", node.target))
+
+
+def _path(node: Any) -> str:
+    stack = node.meta.get("nn_module_stack") or {}
+    return next((str(path) for path, _ in reversed(stack.values()) if path), "")

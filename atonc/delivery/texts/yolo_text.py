@@ -1,0 +1,61 @@
+"""What `atonc yolo` says: accuracy on both sides, the network, the boxes in C, and where everything is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from atonc.delivery.texts import post_text
+from atonc.delivery.yolo.run import YoloNetwork
+from atonc.insight.report import compile_text, evaluate_text, quantize_text
+from atonc.insight.report import document as doc
+from atonc.machine.base.words import count
+
+
+def document(found: YoloNetwork, folder: str, verbose: bool = False) -> doc.Document:
+    network = compile_text.document(found.view, verbose=verbose)
+    sections = [*network.sections]
+    if found.evaluation is not None:
+        judged = evaluate_text.document(found.evaluation, "", verbose)
+        sections = [doc.Chapter("", judged.sections[0].blocks), *sections]
+    if found.post is not None:
+        sections.append(post_text.chapter(found.post))
+    return doc.Document(
+        sections=[doc.Chapter("", [_said(found)]), *sections],
+        summary=[*_accuracy(found), *network.summary[:5], doc.SummaryRow("written", folder)],
+        data=lambda: _data(found),
+        checks=network.checks,
+    )
+
+
+def _said(found: YoloNetwork) -> str:
+    model = found.model
+    ends = f", cut at {count(len(model.outputs), 'output')} of its heads" if model.outputs else ""
+    worst = min(found.quantised.outputs, key=lambda one: one.snr_db)
+    classes = f"{count(len(model.names), 'class', 'classes')}, " if model.names else ""
+    return (
+        f"{doc.short_name(found.quantised.source)}: {model.task}, {classes}{model.side[0]} x {model.side[1]} pixels"
+        f"{ends}; int8 is {worst.snr_db:.1f} dB from float in the worst output"
+    )
+
+
+def _accuracy(found: YoloNetwork) -> Iterator[doc.SummaryRow]:
+    for side, figures in (found.evaluation.sides if found.evaluation is not None else {}).items():
+        said = ", ".join(f"{one.name} {evaluate_text.figure_text(one)}" for one in figures[:2])
+        yield doc.SummaryRow(side, said)
+
+
+def _data(found: YoloNetwork) -> dict[str, Any]:
+    model = found.model
+    return {
+        "task": model.task,
+        "classes": list(model.names),
+        "input": list(model.side),
+        "outputs": list(model.outputs),
+        "evaluation": found.evaluation.as_dict() if found.evaluation is not None else None,
+        "quantised": quantize_text.as_json(found.quantised),
+        "network": compile_text.as_json(found.view),
+        "post": found.post.as_dict() if found.post is not None else None,
+        "files": [str(file) for file in (*found.files, *found.view.files)],
+        "notes": list(found.notes),
+    }
