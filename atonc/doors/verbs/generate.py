@@ -128,9 +128,9 @@ def _check_edges(model: Path, wanted: Options, options: argparse.Namespace, fold
 
     if options.front_end and folder is not None:
         from atonc.delivery.front_end.fitting import require_fit
-        from atonc.delivery.front_end.pipeline import load
+        from atonc.delivery.front_end.image import load_either
 
-        load(options.front_end)  # a mistake in the file first
+        load_either(options.front_end)  # a mistake in the file first
         require_fit(read_model(model, wanted), options.front_end, own_types=not wanted.input_type)
     if options.post:
         from atonc.delivery.generate.post import require_family
