@@ -211,6 +211,10 @@ class Decoder:
         with np.errstate(all="ignore"):
             return suppressed(self.told_by(flat).candidates(flat), self.limits)
 
+    def within(self, **limits: float) -> Decoder:
+        """The same with other limits."""
+        return replace(self, limits=replace(self.limits, **limits))
+
     def mask(self, outputs: Sequence[Array], found: Boxes, number: int) -> NDArray[np.bool_]:
         """[rows, columns] of the prototypes: the pixels of one box, inside of it only."""
         assert self.masks is not None
