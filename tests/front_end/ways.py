@@ -6,7 +6,7 @@ import ctypes
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -101,14 +101,14 @@ def _pointer(values: Array) -> ctypes.c_void_p:
     return ctypes.c_void_p(values.ctypes.data)
 
 
-def firmware(p: Pipeline, folder: Path, cpu: str, defines: Mapping[str, str] | None = None) -> Path:
-    harness = building.runtime_folder("harness")
+def firmware(main_text: str, source: Path, cpu: str, defines: Mapping[str, str] | None = None) -> Path:
+    harness, folder = building.runtime_folder("harness"), source.parent
     main = folder / "main.c"
-    main.write_text(MAIN)
+    main.write_text(main_text)
     units = [
         building.CompileUnit((harness / "startup.c", harness / "board_io.c"), (harness,), strict=True),
         building.CompileUnit((main,), (folder,)),
-        building.CompileUnit((write(p, folder),), (folder,), defines or {}, strict=True),
+        building.CompileUnit((source,), (folder,), defines or {}, strict=True),
     ]
     toolchain = building.find_toolchain()
     objects = building.compile_units(toolchain, units, folder, cpu=cpu)
@@ -122,7 +122,7 @@ class OnBoard:
         from atonc.machine.emu.board import VirtualBoard, read_firmware
 
         self.p = front_end.pipeline
-        self.firmware = read_firmware(firmware(self.p, folder, cpu))
+        self.firmware = read_firmware(firmware(MAIN, write(self.p, folder), cpu))
         self.board = VirtualBoard(self.firmware)
         self.board.run()
 
@@ -139,28 +139,34 @@ class OnBoard:
         return memory.read(at["codes"], size).view(self.p.codes.type).reshape(frames, self.p.features)
 
     def counted(self, samples: Array) -> tuple[int, Counter[int]]:
-        """Frames, and how often each address was executed; instructions of the vector unit too."""
-        core, found = self.board.core, Counter[int]()
-        vectors, ring = core.vectors, core.vectors.ring
+        """Frames, and how often each address was executed."""
+        frames, found = counted(self.board, lambda: self.push(samples))
+        return len(frames), found
 
-        def on_code(_: Any, address: int, __: int, ___: Any) -> None:
-            found[address] += 1
 
-        def on_ring() -> None:
-            run = vectors._runs[int(vectors._words[vectors_number])]
-            for k in range(1, len(run.steps)):  # unicorn has seen the first, where it branched to the vector unit
-                found[run.at + 4 * k] += 1
-            ring()
+def counted(board: Any, work: Callable[[], Array]) -> tuple[Array, Counter[int]]:
+    """What the work gives, and how often each address was executed; instructions of the vector unit too."""
+    core, found = board.core, Counter[int]()
+    vectors, ring = core.vectors, core.vectors.ring
 
-        from atonc.machine.emu.board.mve.unit import NUMBER as vectors_number
+    def on_code(_: Any, address: int, __: int, ___: Any) -> None:
+        found[address] += 1
 
-        vectors.ring = on_ring  # type: ignore[method-assign]
-        hook = core.uc.hook_add(core._code_hook, on_code)
-        core.uc.ctl_flush_tb()  # what is translated already would not call it
-        frames = len(self.push(samples))
-        core.uc.hook_del(hook)
-        vectors.ring = ring  # type: ignore[method-assign]
-        return frames, found
+    def on_ring() -> None:
+        run = vectors._runs[int(vectors._words[vectors_number])]
+        for k in range(1, len(run.steps)):  # unicorn has seen the first, where it branched to the vector unit
+            found[run.at + 4 * k] += 1
+        ring()
+
+    from atonc.machine.emu.board.mve.unit import NUMBER as vectors_number
+
+    vectors.ring = on_ring
+    hook = core.uc.hook_add(core._code_hook, on_code)
+    core.uc.ctl_flush_tb()  # what is translated already would not call it
+    given = work()
+    core.uc.hook_del(hook)
+    vectors.ring = ring
+    return given, found
 
 
 def pieces(samples: Array, seed: int = 1) -> Iterator[Array]:

@@ -17,7 +17,7 @@ from atonc.machine.base.about import __version__, package_folder
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.templates import render
 
-_C_TYPES = {"int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "float32": "float"}
+C_TYPES = {"int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "float32": "float"}
 _PUTS = {"int8": "fe_put_s8", "uint8": "fe_put_u8", "int16": "fe_put_s16", "float32": "fe_put_f32"}
 _KINDS = {"float32": "float", "uint16": "uint16_t", "int16": "int16_t"}
 _SWAP = "{ float *other = from; from = to; to = other; }"
@@ -40,14 +40,14 @@ def files(p: Pipeline, name: str, window: Window = ONE) -> dict[str, bytes]:
     words: dict[str, Any] = {
         "name": name, "prefix": macro(name), "sense": _sense(p), "tool": f"atonc {__version__}",
         "rate": p.rate, "hop": p.frame.hop, "features": p.features, "frames": window.frames, "half": _n_fft(p) // 2,
-        "mels": p.mel.count, "type": _C_TYPES[p.codes.type], "scale": f"{p.codes.scale!r}", "zero": p.codes.zero_point,
+        "mels": p.mel.count, "type": C_TYPES[p.codes.type], "scale": f"{p.codes.scale!r}", "zero": p.codes.zero_point,
         "kept": p.frame.length + 1 + -p.frame.length % 4, "buffer": _buffer(p),
         "order": "features, then frames" if window.frames_inside else "frames, then features",
         "history": window.frames > 1, "floats": not p.tflm.enabled, "integers": p.tflm.enabled,
     }  # fmt: skip
     source = {
         "numbers": [{"key": key, "value": value} for key, value in _numbers(p, window)],
-        "constants": [{"key": key, "kind": _KINDS[str(a.dtype)], "values": _values(a)} for key, a in _constants(p)],
+        "constants": [{"key": key, "kind": _KINDS[str(a.dtype)], "values": values_text(a)} for key, a in _constants(p)],
         "parts": "\n".join(_part(part) for part in _parts(p)),
         "calls": [{"call": call} for call in _calls(p)],
         "stream": _part("stream.c").rstrip(),
@@ -194,7 +194,7 @@ def literal(value: Any) -> str:
     return f"{text}f" if any(mark in text for mark in ".en") else f"{text}.0f"
 
 
-def _values(values: Array) -> str:
+def values_text(values: Array) -> str:
     flat = values.reshape(-1)
     said = [literal(one) if values.dtype == np.float32 else str(one) for one in flat.tolist()]
     rows = [", ".join(said[k : k + _ROW]) for k in range(0, len(said), _ROW)]

@@ -12,9 +12,12 @@ from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.emit.c import buffers_info
 from atonc.compiler.emit.c.buffers_info import Info
 from atonc.compiler.ir import Graph
-from atonc.delivery.front_end import c_text
+from atonc.delivery.front_end import c_text, image_text
+from atonc.delivery.front_end.declare import Codes
+from atonc.delivery.front_end.image import ImagePipeline, load_either
+from atonc.delivery.front_end.image_twin import SAY_FRAME
 from atonc.delivery.front_end.micro import micro_tables
-from atonc.delivery.front_end.pipeline import Codes, Pipeline, load
+from atonc.delivery.front_end.pipeline import Pipeline
 from atonc.delivery.front_end.tables import tables
 from atonc.delivery.generate.generating import c_network
 from atonc.insight.report.document import Chapter, Document, Terms
@@ -39,6 +42,9 @@ class FittedFrontEnd:
     @property
     def cycles(self) -> int:
         return cycles(self.pipeline)
+
+    def files(self, name: str) -> dict[str, bytes]:
+        return c_text.files(self.pipeline, name, self.window)
 
     @property
     def hop_ms(self) -> float:
@@ -66,12 +72,46 @@ class FittedFrontEnd:
         )
 
 
+@dataclass(frozen=True)
+class FittedImages:
+    """A front end of images and the input that it feeds."""
+
+    pipeline: ImagePipeline
+    planes: bool
+    label: str  # of the input
+
+    def files(self, name: str) -> dict[str, bytes]:
+        return image_text.files(self.pipeline, name, self.planes)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        p = self.pipeline
+        return {
+            **{"name": p.name, "input": self.label, "format": p.image.format, "frame": list(p.size)},
+            **{"shape": [p.resize.height, p.resize.width, p.channels]},
+            **{"ram_bytes": image_text.state_bytes(p), "tables_bytes": image_text.constant_bytes(p)},
+        }
+
+    @property
+    def said(self) -> str:
+        p = self.pipeline
+        return (
+            f"{p.name}: {p.image.width} x {p.image.height} {p.image.format} to {p.said} for {self.label}; "
+            f"RAM {image_text.state_bytes(p):,} bytes, flash {image_text.constant_bytes(p):,} of tables, "
+            "both apart from the figures of the network"
+        )
+
+
+Fitted = FittedFrontEnd | FittedImages
+
+
 def require_fit(graph: Graph, source: str | Path, own_types: bool) -> None:
     """What the model says before it is compiled, whatever the order of its axes will be. `own_types`: its inputs keep
     the types that it has."""
-    pipeline = load(source)
+    pipeline = load_either(source)
+    _require_frame(pipeline)
     inputs = [graph.tensors[name] for name in graph.frame_inputs]
-    fits = [tensor for tensor in inputs if _frames(tensor.shape, pipeline)]
+    fits = [tensor for tensor in inputs if _takes(tensor.shape, pipeline)]
     if not fits:
         raise _no_input(graph.name, pipeline, [(one.name, one.dtype, one.shape) for one in inputs], 0)
     quant = fits[0].quant if len(fits) == 1 and own_types else None
@@ -79,30 +119,42 @@ def require_fit(graph: Graph, source: str | Path, own_types: bool) -> None:
         _require_codes(pipeline, Codes(fits[0].dtype, fits[0].scale, fits[0].zero_point), fits[0].name)
 
 
-def fitted(view: CompileView, source: str | Path | Mapping[str, Any]) -> FittedFrontEnd:
-    """Whether frames and codes are what the network takes."""
-    pipeline = load(source)
-    network = c_network(view)
-    inputs = buffers_info.inputs(network)
-    found = [(info, window) for info in inputs if (window := _window(info, pipeline)) is not None]
+def fitted(view: CompileView, source: str | Path | Mapping[str, Any]) -> Fitted:
+    """Whether frames, or images, and codes are what the network takes."""
+    pipeline = load_either(source)
+    _require_frame(pipeline)
+    inputs = buffers_info.inputs(c_network(view))
+    found = [info for info in inputs if info.type in _TYPES and _order(info, pipeline) is not None]
     if len(found) != 1:
         takes = [(one.label, one.type.lower(), one.mem_shape) for one in inputs]
         raise _no_input(view.name, pipeline, takes, len(found))
-    info, window = found[0]
-    codes = _codes(view, info)
+    info, mhz = found[0], view.compiled.target.machine.clocks.cpu_mhz
+    codes, order = _codes(view, info), _order(info, pipeline)
     _require_codes(pipeline, codes, info.label)
-    mhz = view.compiled.target.machine.clocks.cpu_mhz
-    return FittedFrontEnd(load(pipeline.for_input(codes)), window, info.label, mhz)
+    whole = load_either(pipeline.for_input(codes))
+    if isinstance(whole, ImagePipeline):
+        return FittedImages(whole, order == PLANES, info.label)
+    assert isinstance(order, c_text.Window)
+    return FittedFrontEnd(whole, order, info.label, mhz)
 
 
 def with_hop(view: CompileView, source: str | Path) -> CompileView:
-    """Where nobody said --hop, it is that of the front end."""
-    if view.options.hop:
+    """Where nobody said --hop, it is that of a front end of sounds; images come when the camera has them."""
+    found = None if view.options.hop else fitted(view, source)
+    if not isinstance(found, FittedFrontEnd):
         return view
-    return replace(view, options=replace(view.options, hop=fitted(view, source).hop_ms))
+    return replace(view, options=replace(view.options, hop=found.hop_ms))
 
 
-def _require_codes(p: Pipeline, codes: Codes, label: str) -> None:
+def _require_frame(p: Pipeline | ImagePipeline) -> None:
+    if isinstance(p, ImagePipeline) and not p.image.width:
+        raise InputError(
+            "[image] has no width and height", where=f"front end {p.name}",
+            rule="the C file is made for the frames of one camera", remedy=SAY_FRAME,
+        )  # fmt: skip
+
+
+def _require_codes(p: Pipeline | ImagePipeline, codes: Codes, label: str) -> None:
     if p.codes != Codes() and _differ(p.codes, codes):
         raise InputError(
             f"[codes] says {_said(p.codes)}, the network's input takes {_said(codes)}",
@@ -110,6 +162,26 @@ def _require_codes(p: Pipeline, codes: Codes, label: str) -> None:
             rule="codes of another scale are wrong without any error",
             remedy="leave [codes] out: generate takes it from the network; or compile the network that it was made for",
         )
+
+
+def _takes(shape: Sequence[int], p: Pipeline | ImagePipeline) -> bool:
+    return bool(_frames(shape, p)) if isinstance(p, Pipeline) else _planes(shape, p) is not None
+
+
+PIXELS, PLANES = "pixels", "planes"  # row, column, colour; or one colour after the other
+
+
+def _planes(shape: Sequence[int], p: ImagePipeline) -> str | None:
+    """How images lie in an input of this shape; None where it has other sizes."""
+    inner = (p.resize.height, p.resize.width)
+    found = tuple(shape[1:]) if len(shape) == 4 and shape[0] == 1 else tuple(shape)
+    colours = () if p.channels == 1 and len(found) == 2 else (p.channels,)
+    return PIXELS if found == (*inner, *colours) else PLANES if found == (*colours, *inner) else None
+
+
+def _order(info: Info, p: Pipeline | ImagePipeline) -> c_text.Window | str | None:
+    """How frames, or images, lie in this input; None where they do not fit."""
+    return _window(info, p) if isinstance(p, Pipeline) else _planes(info.mem_shape, p)
 
 
 def _frames(shape: Sequence[int], p: Pipeline) -> int:
@@ -122,7 +194,7 @@ def _frames(shape: Sequence[int], p: Pipeline) -> int:
 def _window(info: Info, p: Pipeline) -> c_text.Window | None:
     """How many frames the input has and which of its axes is theirs; None where it has another number of features."""
     sizes, frames = [size for size in info.mem_shape if size != 1] or [1], _frames(info.mem_shape, p)
-    if info.type not in _TYPES or not frames:
+    if not frames:
         return None
     if sizes[-1] == p.features or len(sizes) == 1 or frames == 1:
         return c_text.Window(frames)
@@ -131,17 +203,34 @@ def _window(info: Info, p: Pipeline) -> c_text.Window | None:
     return None
 
 
-def _no_input(name: str, p: Pipeline, inputs: Sequence[tuple[str, str, tuple[int, ...]]], fits: int) -> InputError:
+def _no_input(
+    name: str, p: Pipeline | ImagePipeline, inputs: Sequence[tuple[str, str, tuple[int, ...]]], fits: int
+) -> InputError:
     """`inputs`: label, type and shape of each."""
     takes = "; ".join(f"{label} {kind} {'x'.join(map(str, shape))}" for label, kind, shape in inputs)
-    last = next((size for size in reversed(inputs[0][2]) if size != 1), 1) if inputs else 1
-    wanted = "mel.count" if not p.dct.count else "dct.count"
+    shape = inputs[0][2] if inputs else ()
+    if isinstance(p, Pipeline):
+        last, wanted = next((size for size in reversed(shape) if size != 1), 1), "dct" if p.dct.count else "mel"
+        made, rule = f"frames of {p.features} features", "frames are an axis, or the whole, of 8 or 16 bits or float32"
+        remedy = f"{wanted}.count = {last} in the front end, if training had so many"
+    else:
+        made, rule = f"images of {p.said}", "images are the whole, of 8 or 16 bits or float32"
+        remedy = _sizes(shape)
     return InputError(
-        f"frames of {p.features} features fit {'no input' if not fits else f'{fits} inputs'} of the network",
+        f"{made} fit {'no input' if not fits else f'{fits} inputs'} of the network",
         where=f"front end {p.name}, network {name}",
-        rule=f"it takes {takes}; frames are an axis, or the whole, of 8 or 16 bits or float32",
-        remedy=f"{wanted} = {last} in the front end, if training had so many" if not fits else "name one input only",
+        rule=f"it takes {takes}; {rule}",
+        remedy=remedy if not fits else "name one input only",
     )
+
+
+def _sizes(shape: Sequence[int]) -> str:
+    """What to write for an input that takes images."""
+    if len(shape) != 4 or not {shape[1], shape[3]} & {1, 3}:
+        return "a network whose input is 1 x height x width x colours"
+    height, width, colours = (shape[1:]) if shape[3] in (1, 3) else (*shape[2:], shape[1])
+    order = ', and [colour] order = "grey"' if colours == 1 else ', and [colour] order = "rgb" or "bgr"'
+    return f"[resize] width = {width}, height = {height}{order}"
 
 
 def _codes(view: CompileView, info: Info) -> Codes:
@@ -169,11 +258,10 @@ def _said(codes: Codes) -> str:
 
 def with_front_end(view: CompileView, files: Mapping[str, bytes], source: str | Path) -> dict[str, bytes]:
     """The files of a network and those of its front end."""
-    found = fitted(view, source)
-    return together([("the network", files), ("the front end", c_text.files(found.pipeline, view.name, found.window))])
+    return together([("the network", files), ("the front end", fitted(view, source).files(view.name))])
 
 
-def document_with(found: FittedFrontEnd, document: Document) -> Document:
+def document_with(found: Fitted, document: Document) -> Document:
     """What is said of a compilation, with the front end."""
     before = document.data or dict
     sections = (*document.sections, Chapter("", [Terms({"front end": found.said})]))

@@ -5,23 +5,18 @@ The defaults are those of a log-mel spectrogram of speech; the presets (`presets
 from __future__ import annotations
 
 import dataclasses
-import re
-import tomllib
-from collections.abc import Callable, Mapping
-from functools import cache
-from importlib import resources
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from atonc.machine.base.declare import did_you_mean
-from atonc.machine.base.disk import read_text, read_toml
-from atonc.machine.base.errors import InputError, UnsupportedError
+from atonc.delivery.front_end import declare
+from atonc.delivery.front_end.declare import CODE_TYPES as CODE_TYPES
+from atonc.delivery.front_end.declare import Agreement, Check, Codes, Declaration, flag, one_of, real, whole
+from atonc.machine.base.errors import UnsupportedError
 from atonc.machine.base.frozen import dataclass
 
 PAGE = "docs/front_ends.md"
-MOST_BYTES = 1 << 20
 FFT_SIZES = tuple(1 << k for k in range(6, 13))
-CODE_TYPES = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "float32": (0, 0)}
 WINDOWS = ("hann", "hann_symmetric", "hamming", "hamming_symmetric", "povey", "none")
 LOGS = {"none": 1.0, "ln": 1.0, "log10": 0.4342944819032518, "log2": 1.4426950408889634, "dB": 4.342944819032518}
 
@@ -102,15 +97,6 @@ class Tflm:
 
 
 @dataclass(frozen=True)
-class Codes:
-    """Codes that the network takes: real = (code - zero_point) * scale. `generate` takes them from the network."""
-
-    type: str = "float32"
-    scale: float = 1.0
-    zero_point: int = 0
-
-
-@dataclass(frozen=True)
 class Pipeline:
     """All sections of a `front_end.toml`."""
 
@@ -163,187 +149,48 @@ SECTIONS: Mapping[str, type[Any]] = {
     **{"frame": Framing, "spectrum": Spectrum, "mel": Mel, "log": Log, "dct": Dct},
     **{"normalise": Normalise, "tflm": Tflm, "codes": Codes},
 }
-Check = tuple[str, Callable[[Any], bool]]  # what is allowed, and whether this is
-
-
-def _one_of(*allowed: Any) -> Check:
-    return f"one of {', '.join(map(str, allowed))}", lambda value: value in allowed
-
-
-def _whole(low: int, high: int) -> Check:
-    return f"a whole number from {low:,} to {high:,}", lambda value: type(value) is int and low <= value <= high
-
-
-def _real(low: float, high: float) -> Check:
-    return f"a number from {low:g} to {high:g}", lambda value: _is_number(value) and low <= value <= high
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
-
-
-_numbers: Check = (
-    "a number, or a list of at most 4096",
-    lambda value: (
-        isinstance(value, tuple) and len(value) <= 4096 and all(_is_number(x) and abs(x) < 1e30 for x in value)
-    ),
-)
-_flag: Check = ("true or false", lambda value: isinstance(value, bool))
-_first: Check = ('"centre" or a sample number', lambda value: value == "centre" or _whole(-4096, 1 << 20)[1](value))
+_first: Check = ('"centre" or a sample number', lambda value: value == "centre" or whole(-4096, 1 << 20)[1](value))
 CHECKS: Mapping[str, Check] = {
-    "name": ("a word", lambda value: isinstance(value, str) and bool(re.fullmatch(r"[A-Za-z]\w{0,40}", value))),
-    "rate": _whole(1000, 384_000),
-    "frame.length": _whole(8, 4096),
-    "frame.hop": _whole(1, 1 << 20),
+    **declare.CHECKS,
+    "rate": whole(1000, 384_000),
+    "frame.length": whole(8, 4096),
+    "frame.hop": whole(1, 1 << 20),
     "frame.first": _first,
-    "frame.window": _one_of(*WINDOWS),
-    "frame.remove_mean": _flag,
-    "frame.pre_emphasis": _real(0, 1),
-    "frame.pre_emphasis_over": _one_of("signal", "frame"),
-    "spectrum.n_fft": _one_of(*FFT_SIZES),
-    "spectrum.of": _one_of("power", "magnitude"),
-    "spectrum.samples": _one_of("unit", "integer"),
-    "mel.count": _whole(0, 512),
-    "mel.scale": _one_of("slaney", "htk"),
-    "mel.norm": _one_of("slaney", "none"),
-    "mel.fmin": _real(0, 192_000),
-    "mel.fmax": _real(0, 192_000),
-    "mel.triangles": _one_of("hertz", "mel"),
-    "log.of": _one_of(*LOGS),
-    "log.guard": _real(0, 1e6),
-    "log.floor": _real(0, 1e6),
-    "log.top_db": _real(0, 1000),
-    "dct.count": _whole(0, 512),
-    "normalise.over": _one_of("constants", "utterance"),
-    "normalise.mean": _numbers,
-    "normalise.deviation": _numbers,
-    "tflm.enabled": _flag,
-    "tflm.smoothing_bits": _whole(3, 12),
-    "tflm.even_smoothing": _real(0, 1),
-    "tflm.odd_smoothing": _real(0, 1),
-    "tflm.min_signal_remaining": _real(0, 1),
-    "tflm.pcan": _flag,
-    "tflm.pcan_strength": _real(0, 2),
-    "tflm.pcan_offset": _real(1, 1e6),
-    "tflm.pcan_gain_bits": _whole(15, 30),
-    "tflm.log_shift": _whole(0, 8),
-    "tflm.scale": _real(1e-6, 1e6),
-    "codes.type": _one_of(*CODE_TYPES),
-    "codes.scale": _real(1e-20, 1e20),
-    "codes.zero_point": _whole(-32768, 32767),
+    "frame.window": one_of(*WINDOWS),
+    "frame.remove_mean": flag,
+    "frame.pre_emphasis": real(0, 1),
+    "frame.pre_emphasis_over": one_of("signal", "frame"),
+    "spectrum.n_fft": one_of(*FFT_SIZES),
+    "spectrum.of": one_of("power", "magnitude"),
+    "spectrum.samples": one_of("unit", "integer"),
+    "mel.count": whole(0, 512),
+    "mel.scale": one_of("slaney", "htk"),
+    "mel.norm": one_of("slaney", "none"),
+    "mel.fmin": real(0, 192_000),
+    "mel.fmax": real(0, 192_000),
+    "mel.triangles": one_of("hertz", "mel"),
+    "log.of": one_of(*LOGS),
+    "log.guard": real(0, 1e6),
+    "log.floor": real(0, 1e6),
+    "log.top_db": real(0, 1000),
+    "dct.count": whole(0, 512),
+    "normalise.over": one_of("constants", "utterance"),
+    "tflm.enabled": flag,
+    "tflm.smoothing_bits": whole(3, 12),
+    "tflm.even_smoothing": real(0, 1),
+    "tflm.odd_smoothing": real(0, 1),
+    "tflm.min_signal_remaining": real(0, 1),
+    "tflm.pcan": flag,
+    "tflm.pcan_strength": real(0, 2),
+    "tflm.pcan_offset": real(1, 1e6),
+    "tflm.pcan_gain_bits": whole(15, 30),
+    "tflm.log_shift": whole(0, 8),
+    "tflm.scale": real(1e-6, 1e6),
 }
 
 
-@dataclass(frozen=True)
-class Declaration:
-    """Where a declaration stands: a file with its text, or Python."""
-
-    place: str
-    text: str = ""
-
-    def where(self, key: str) -> str:
-        """File, line and key, as far as they are known."""
-        section, _, name = key.rpartition(".")
-        inside, found = "", 0
-        for number, line in enumerate(self.text.splitlines(), 1):
-            head = re.match(r"\s*\[\s*(\w+)\s*\]", line)
-            inside = head[1] if head else inside
-            if inside == section and (head is not None or re.match(rf"\s*{re.escape(name)}\s*=", line)):
-                found = number
-                if not head:
-                    break
-        return f"{self.place}:{found}: {key}" if found else f"{self.place}: {key}"
-
-
-def presets() -> dict[str, str]:
-    """Name -> text."""
-    folder = resources.files("atonc.delivery.front_end") / "presets"
-    found = {one.name.removesuffix(".toml"): one.read_text("utf-8") for one in folder.iterdir()}
-    return dict(sorted(found.items()))
-
-
-@cache
-def _preset(name: str) -> Pipeline:
-    return parse(presets()[name], f"preset {name}")
-
-
-def load(source: str | Path | Mapping[str, Any] | Pipeline) -> Pipeline:
-    """A preset by name, a file, the sections in Python, or what is declared already."""
-    if isinstance(source, Pipeline):
-        return checked(source, Declaration("front end"))
-    if isinstance(source, Mapping):
-        return from_sections(source, Declaration("front end"))
-    if str(source) in presets():
-        return _preset(str(source))
-    path = Path(source)
-    if path.suffix != ".toml":
-        known = did_you_mean(str(source), presets(), f"presets: {', '.join(presets())}; or a file front_end.toml")
-        raise InputError(f"{str(source)[:60]!r} is no preset and no .toml file", where="front end", remedy=known)
-    return parse(read_text(path, MOST_BYTES), str(path))
-
-
-def parse(text: str, place: str) -> Pipeline:
-    try:
-        return from_sections(read_toml(text), Declaration(place, text))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"is no TOML: {error}", where=place) from None
-
-
-def from_sections(data: Mapping[str, Any], source: Declaration) -> Pipeline:
-    """`based_on` names a preset: only what differs is said."""
-    data = dict(data)
-    base = data.pop("based_on", None)
-    if base is not None and base not in presets():
-        raise InputError(
-            f"{str(base)[:40]!r} is no preset",
-            where=source.where("based_on"),
-            remedy=f"presets: {', '.join(presets())}",
-        )
-    pipeline = Pipeline() if base is None else _preset(base)
-    for name, value in data.items():
-        if name == "codes" and isinstance(value, Mapping) and value and "type" not in value:
-            remedy = f"type = one of {', '.join(CODE_TYPES)}; or leave [codes] out: generate takes it from the network"
-            raise InputError("[codes] has no type", where=source.where("codes"), remedy=remedy)
-        if name in SECTIONS and isinstance(value, Mapping):
-            section = dataclasses.replace(getattr(pipeline, name), **_section(name, value, source))
-            pipeline = dataclasses.replace(pipeline, **{name: section})
-        elif name in ("name", "rate"):
-            pipeline = dataclasses.replace(pipeline, **{name: _value(name, value, source)})
-        else:
-            known = (*SECTIONS, "name", "rate", "based_on")
-            remedy = did_you_mean(name, known, f"known: {', '.join(known)}")
-            raise InputError(f"{name[:40]!r} is not known", where=source.where(name), remedy=remedy)
-    return checked(pipeline, source)
-
-
-def _section(name: str, given: Mapping[str, Any], source: Declaration) -> dict[str, Any]:
-    known = [key.partition(".")[2] for key in CHECKS if key.startswith(f"{name}.")]
-    for key in given:
-        if key not in known:
-            remedy = did_you_mean(key, known, f"known: {', '.join(known)}")
-            raise InputError("is not known", where=source.where(f"{name}.{key[:40]}"), remedy=remedy)
-    return {key: _value(f"{name}.{key}", value, source) for key, value in given.items()}
-
-
-def _value(key: str, value: Any, source: Declaration) -> Any:
-    allowed, holds = CHECKS[key]
-    if CHECKS[key] is _numbers:
-        value = tuple(value) if isinstance(value, list | tuple) else (value,)
-    elif allowed.startswith("a number") and type(value) is int:
-        value = float(value)
-    if not holds(value):
-        raise InputError(f"{str(value)[:40]!r} is not allowed", where=source.where(key), remedy=f"say {allowed}")
-    return value
-
-
-def checked(pipeline: Pipeline, source: Declaration) -> Pipeline:
-    """Refuses values that do not go together."""
-    for key in CHECKS:  # what Python replaced is checked too
-        section, _, name = key.rpartition(".")
-        _value(key, getattr(getattr(pipeline, section) if section else pipeline, name), source)
-    for key, holds, what, remedy in _agreements(pipeline):
-        if not holds:
-            raise InputError(what, where=source.where(key), remedy=remedy)
+def _require(pipeline: Pipeline, source: Declaration) -> None:
+    declare.require(_agreements(pipeline), source)
     if pipeline.normalise.over == "utterance" or pipeline.log.top_db:
         key = "log.top_db" if pipeline.log.top_db else "normalise.over"
         raise UnsupportedError(
@@ -351,13 +198,10 @@ def checked(pipeline: Pipeline, source: Declaration) -> Pipeline:
             rule="frames are made one by one, before the end of the sound is known",
             remedy='train with constants: FrontEnd.measured(sounds) gives mean and deviation; or leave top_db out',
         )  # fmt: skip
-    return pipeline
 
 
-def _agreements(p: Pipeline) -> list[tuple[str, bool, str, str]]:
-    """Key, whether it holds, what is wrong, remedy."""
+def _agreements(p: Pipeline) -> list[Agreement]:
     length, n_fft, norm = p.frame.length, p.spectrum.n_fft, p.normalise
-    least, most = CODE_TYPES[p.codes.type]
     log_needs = p.log.of == "none" or max(p.log.guard, p.log.floor) >= 1e-20
     enough = next((n for n in FFT_SIZES if n >= length), FFT_SIZES[-1])
     said = f"a window of {length} samples is longer than a transform of {n_fft}"
@@ -378,9 +222,28 @@ def _agreements(p: Pipeline) -> list[tuple[str, bool, str, str]]:
             for key, given in (("mean", norm.mean), ("deviation", norm.deviation))
         ),
         ("normalise.deviation", all(x > 1e-20 for x in norm.deviation), "not above zero", "leave that feature at 1"),
-        ("codes.zero_point", least <= p.codes.zero_point <= most, f"is outside {p.codes.type}", f"{least} to {most}"),
+        declare.codes_agree(p.codes),
         (
             *("tflm.enabled", not p.tflm.enabled or (p.mel.count > 0 and not p.dct.count and p.first == 0)),
             *("the integer front end has mels, no DCT, and begins at sample 0", "set mel.count; frame.first = 0"),
         ),
     ]  # fmt: skip
+
+
+SOUND = declare.FrontEndKind(Pipeline(), declare.SOUNDS, tuple(SECTIONS), CHECKS, _require)
+
+
+def presets() -> dict[str, str]:
+    """Name -> text."""
+    return declare.presets(SOUND.folder)
+
+
+def load(source: str | Path | Mapping[str, Any] | Pipeline) -> Pipeline:
+    """A preset by name, a file, the sections in Python, or what is declared already."""
+    found: Pipeline = declare.load(source, SOUND)
+    return found
+
+
+def parse(text: str, place: str) -> Pipeline:
+    found: Pipeline = declare.parse(text, place, SOUND)
+    return found

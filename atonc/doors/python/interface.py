@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from atonc.delivery.application.building import BuiltApplication
     from atonc.delivery.application.updating import BuiltUpdate
     from atonc.delivery.boards.checking import Checked
+    from atonc.delivery.front_end.image_twin import ImageFrontEnd
     from atonc.delivery.front_end.twin import FrontEnd
     from atonc.delivery.trials.relocating import RelocatableImage
     from atonc.doors.python.compilation import Compilation
@@ -321,19 +322,23 @@ def evaluate(
         return EvaluationResult.of(run_evaluation(file, wanted, asked, Path(output)))
 
 
-def front_end(source: str | PathLike[str] | Mapping[str, Any]) -> FrontEnd:
-    """A front end from a preset, a file `front_end.toml` or its sections: called with samples it gives the codes that
-    the C code of `generate --front-end` gives (docs/front_ends.md).
+def front_end(source: str | PathLike[str] | Mapping[str, Any]) -> FrontEnd | ImageFrontEnd:
+    """A front end from a preset, a file `front_end.toml` or its sections: called with samples, or with an image, it
+    gives the codes that the C code of `generate --front-end` gives (docs/front_ends.md).
 
     >>> import numpy as np
     >>> atonc.front_end("nemo").features(np.zeros(16000, np.int16)).shape
     (99, 80)
+    >>> atonc.front_end("imagenet_torchvision").features(np.zeros((480, 640, 3), np.uint8)).shape
+    (224, 224, 3)
     """
-    from atonc.delivery.front_end.twin import front_end as made
+    from atonc.delivery.front_end.image import is_image
+    from atonc.delivery.front_end.image_twin import image_front_end
+    from atonc.delivery.front_end.twin import front_end as sound_front_end
 
     if not isinstance(source, str | Mapping):
         source = _place(source, "a front end is a preset, a file or its sections", 'such as "nemo" or "front_end.toml"')
-    return made(source)
+    return image_front_end(source) if is_image(source) else sound_front_end(source)
 
 
 def load(folder: str | PathLike[str], name: str | None = None) -> EmulatedNetwork:

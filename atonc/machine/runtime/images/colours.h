@@ -1,0 +1,1 @@
+#define fe_pixel fe_rgb

@@ -1,0 +1,4 @@
+FE_INLINE void fe_pixel(const uint8_t *line, uint32_t x, int32_t *to)
+{
+  to[0] = fe_byte(fe_light(line, x));
+}
