@@ -46,7 +46,7 @@ class YoloNetwork:
 
 
 def build(given: Path, data: Path, wanted: YoloOptions, folder: Path) -> YoloNetwork:
-    """`given`: a .pt, or an ONNX file. Everything that can be wrong with model and data is said before the long work."""
+    """`given`: a .pt, or an ONNX file. What is wrong with model and data is said before the long work."""
     folder.mkdir(parents=True, exist_ok=True)
     own = given.suffix.lower() == ".pt"
     exported = export.exported(given, wanted.imgsz, folder / f"{given.stem}.onnx") if own else given

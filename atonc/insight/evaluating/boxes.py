@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,7 +212,7 @@ class Decoder:
         with np.errstate(all="ignore"):
             return suppressed(self.told_by(flat).candidates(flat), self.limits)
 
-    def within(self, **limits: float) -> Decoder:
+    def within(self, **limits: Any) -> Decoder:
         """The same with other limits."""
         return replace(self, limits=replace(self.limits, **limits))
 
