@@ -91,7 +91,7 @@ def _of_folder(
     if not data.entries:
         arrays = [file for file in files if file.suffix.lower() in ARRAYS]
         if arrays:
-            return [feed for file in arrays for feed in _of_file(file, shapes)], None, []
+            return _of_files(arrays, shapes)
         raise InputError(
             "the folder is empty" if not files else f"no image among its {count(len(files), 'file')}",
             where=str(path),
@@ -163,8 +163,19 @@ def read_sequences(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> list[li
     return [frames for frames in found if frames]
 
 
-def _of_file(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> list[Feed]:
-    return _of_arrays(read_arrays(path), shapes, path)
+def _of_files(
+    files: Sequence[Path], shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[list[Feed], Dataset | None, list[str]]:
+    """Labels count where all files have labels of one kind."""
+    parts = [_of_labelled(file, shapes)[:2] for file in files]
+    feeds, entries = [feed for own, _ in parts for feed in own], [one for _, data in parts for one in data.entries]
+    kinds, without = {data.kind for _, data in parts}, sum(not data.labelled for _, data in parts)
+    if without == len(files):
+        return feeds, None, []
+    if without or len(kinds) > 1:
+        why = f"{without} of {len(files)} files have none" if without else "sequences of classes in some files alone"
+        return feeds, None, [f"labels are not used: {why}"]
+    return feeds, Dataset(kinds.pop(), tuple(entries)), []
 
 
 def _of_labelled(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> tuple[list[Feed], Dataset, list[str]]:
