@@ -13,14 +13,13 @@ from atonc.compiler.inputs.arrays import read_arrays
 from atonc.compiler.inputs.images import is_picture, read_image
 from atonc.compiler.ir import Array
 from atonc.insight.evaluating import datasets
-from atonc.insight.evaluating.datasets import LABELS, SUFFIXES, Dataset, DatasetEntry
+from atonc.insight.evaluating.datasets import ARRAYS, LABELS, SUFFIXES, Dataset, DatasetEntry
 from atonc.insight.quantizing.types import LEAST_SAMPLES, QuantizeOptions
 from atonc.machine.base import progress
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count
 
-ARRAYS = (".npz", ".npy")
 ODD = 1000.0  # times the usual size of a sample: nothing of the usual ones is left in 8 bits
 HUGE = 1e6  # values beyond, or all below its inverse, are no unit that somebody trains with
 Feed = dict[str, Array]
@@ -166,16 +165,12 @@ def read_sequences(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> list[li
 def _of_files(
     files: Sequence[Path], shapes: Mapping[str, tuple[int, ...]]
 ) -> tuple[list[Feed], Dataset | None, list[str]]:
-    """Labels count where all files have labels of one kind."""
     parts = [_of_labelled(file, shapes)[:2] for file in files]
-    feeds, entries = [feed for own, _ in parts for feed in own], [one for _, data in parts for one in data.entries]
-    kinds, without = {data.kind for _, data in parts}, sum(not data.labelled for _, data in parts)
-    if without == len(files):
-        return feeds, None, []
-    if without or len(kinds) > 1:
-        why = f"{without} of {len(files)} files have none" if without else "sequences of classes in some files alone"
-        return feeds, None, [f"labels are not used: {why}"]
-    return feeds, Dataset(kinds.pop(), tuple(entries)), []
+    feeds = [feed for own, _ in parts for feed in own]
+    try:
+        return feeds, datasets.joined([data for _, data in parts], str(files[0].parent)), []
+    except InputError as error:
+        return feeds, None, [f"labels are not used: {error.one_line}"]
 
 
 def _of_labelled(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> tuple[list[Feed], Dataset, list[str]]:
