@@ -33,8 +33,8 @@ class AlikeForms:
         self.known: dict[Hashable, KnownForm] = {}
 
     def form(self, op: Op, context: Context, lower: Callable[[Context], Lowered]) -> Form | Lowered:
-        """Of a layer like this one, under the names of this one; if there was none, what `lower` makes. The first one
-        gets its form as all others do, so that nothing depends on what was lowered before."""
+        """The form of a layer like this one, under the names of this one; if there was none, what `lower` makes. The first
+        one gets its form as all others do, so that nothing depends on what was lowered before."""
         key, names = outline(op, context), _neighbours(op, context)
         known = self.known.get(key)
         if known is None:

@@ -20,15 +20,8 @@ KEYS = ("models", "applications", "boards", "sizes", "options", "accuracy", "flo
         "estimate")  # fmt: skip
 MODELS = (".onnx", ".tflite")
 APPLICATIONS = (".toml",)
-OF_MODELS = (
-    "models",
-    "sizes",
-    "accuracy",
-    "float",
-    "inputs",
-    "samples",
-    "estimate",
-)  # keys that say nothing about applications
+# keys that say nothing about applications
+OF_MODELS = ("models", "sizes", "accuracy", "float", "inputs", "samples", "estimate")
 SHARE = "share_constants"  # of a whole application, beside the options of the compiler
 OWN_KEYS = ("board", "fixed_shapes", "verify", "calibration")  # with a key of their own, or files of one model
 
