@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from tests.outcomes import Outcomes
 
+os.environ["ATONC_CACHE_DIR"] = "off"  # what the developer's own runs have left must not count
 os.environ.pop("COLUMNS", None)  # pytest's readline sets it for its workers; texts are looked at as in a pipe
 gc.set_threshold(1_000_000, 20, 20)  # compilations make many small things that live on: looking for cycles took a tenth
 settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=True)

@@ -17,9 +17,10 @@ from atonc.compiler.lower.semantics.sums import ended, requantised
 from atonc.compiler.lower.sixteen import sums
 from atonc.compiler.lower.sixteen.sums import most_dropped
 from atonc.compiler.plan.coarse import HIGHEST, LOWEST, CoarseCodes
-from atonc.compiler.plan.policy import WIDE_STEP
+from atonc.compiler.plan.policy import SELDOM, WIDE_STEP
 from atonc.compiler.request.options import Options
 from atonc.compiler.schedule.passes import ONE_PASS
+from atonc.compiler.select.form import Semantics
 from atonc.compiler.select.rules import CONV_MODE
 from atonc.compiler.verify import verify
 from atonc.compiler.verify.emulation import Emulation
@@ -175,16 +176,43 @@ def test_the_report_counts_whole_codes() -> None:
 def readers(count: int) -> Graph:
     """So many equal layers that read one input of 16 bits; their sums need codes without their lowest bits."""
     weights = np.random.default_rng(5).integers(90, 128, (16, 1, 1, 7)).astype(np.int8)
+    return layers(count, weights, (1, 12, 12, 7), 0.3)
+
+
+def layers(count: int, weights: np.ndarray, shape: tuple[int, ...], scale: float) -> Graph:
+    """So many equal layers on one input."""
+    outputs, window = weights.shape[:2]
     tensors = {
-        "x": Tensor("x", (1, 12, 12, 7), "int16", Quantisation.per_tensor(1e-4, 0)),
-        "w": constant("w", weights, np.full(16, 0.004), axis=0),
+        "x": Tensor("x", shape, "int16", Quantisation.per_tensor(1e-4, 0)),
+        "w": constant("w", weights, np.full(outputs, 0.004), axis=0),
     }
-    attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": (0, 0, 0, 0), "groups": 1, "layout": "NHWC"}
+    attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": (window // 2,) * 4, "groups": 1, "layout": "NHWC"}
     names = [f"y{k}" for k in range(count)]
     for name in names:
-        tensors[name] = Tensor(name, (1, 12, 12, 16), "int16", Quantisation.per_tensor(0.3, 0))
+        tensors[name] = Tensor(name, (*shape[:3], outputs), "int16", Quantisation.per_tensor(scale, 0))
     ops = tuple(Op("conv", name, ("x", "w"), (name,), attrs) for name in names)
     return Graph(tensors, ops, ("x",), tuple(names))
+
+
+def test_channels_in_slices_leave_features_more_bits() -> None:
+    """Each slice sums fewer, so codes lose fewer bits, and weights are still read once."""
+    weights = np.random.default_rng(5).integers(-127, 128, (64, 3, 3, 64)).astype(np.int8)
+    compiled = compile_graph(layers(1, weights, (1, 8, 8, 64), 0.004), Options())
+    form, declared = compiled.mapped.forms["y0"], compiled.mapped.context.semantics["y0"]
+    seen = [refused.seen for refused in form.refused]
+    assert [f"sums of y0 need codes without their {bits} lowest bits" in seen for bits in (8, 7, 6)] == [1, 1, 0]
+    (copy,) = compiled.mapped.context.shifted_copies
+    assert copy.startswith("coarser codes 6 ")
+    (twice,) = (one.built for one in form.alternatives if str(one.variant) == "two passes")
+    assert twice is not None and twice.cycles > 1.5 * form.cycles
+    assert 0 < declared.seldom < declared.error <= 2 * WIDE_STEP
+    assert compiled.report is not None and 1 <= compiled.report.worst_layer <= declared.error
+
+
+def test_what_many_roundings_seldom_reach_weighs_less() -> None:
+    always = Semantics(list, error=32.0, step=WIDE_STEP)
+    assert always.compared == 1.0
+    assert replace(always, seldom=16.0).compared == pytest.approx((1 + SELDOM) / 2)
 
 
 def test_every_reader_of_a_coarser_copy_declares_its_rounding() -> None:

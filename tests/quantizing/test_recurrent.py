@@ -159,6 +159,24 @@ def test_a_packed_state_becomes_one_for_each_part_with_one_scale_at_both_ends(ma
     assert any("--state state_0_out=state_0_in" in note for note in made[0].notes)
 
 
+def test_a_state_that_is_written_into_stays_codes(tmp_path: Path) -> None:
+    """A window of frames that ScatterND writes into, as some exporters keep caches."""
+    b = Build(6)
+    weights = b.constant("w", b.random.normal(0, 0.5, (INPUTS, INPUTS)))
+    b.constants.append(numpy_helper.from_array(np.array([[1]], np.int64), "place"))
+    b.constants.append(numpy_helper.from_array(np.array([1, 2 * INPUTS], np.int64), "flat"))
+    row = b.node("MatMul", ["x", weights], "row")
+    window = b.node("ScatterND", ["window", "place", row], "window_after")
+    late = b.constant("v", b.random.normal(0, 0.5, (2 * INPUTS, INPUTS)))
+    b.node("MatMul", [b.node("Reshape", [window, "flat"], "both"), late], "y")
+    path = save(tmp_path, b.model({"x": (1, INPUTS), "window": (2, INPUTS)}, ["y", "window_after"], opset=17))
+    np.savez(tmp_path / "frames.npz", x=np.random.default_rng(1).normal(0, 0.7, (40, 1, INPUTS)))
+    result = atonc.quantize(path, tmp_path / "frames.npz", state=("window_after=window",), objective="accuracy")
+    result.save(tmp_path / "int8.onnx")
+    compiled = atonc.compile(tmp_path / "int8.onnx", state=("window_after=window",), verify=True).compiled
+    assert [one.size_bytes for one in compiled.program.states] == [2 * INPUTS]
+
+
 def test_the_cell_runs_on_the_npu(made: Any) -> None:
     compiled = atonc.compile(made[1] / "int8.onnx", state=("auto",), verify=True)
     assert {layer.kind for layer in compiled.layers if layer.on == "CPU"} <= {"quantize", "dequantize"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,7 +41,8 @@ from atonc.compiler.select.decisions import FIRST, Decisions
 from atonc.compiler.select.form import RefusedForm
 from atonc.compiler.select.rules import COARSE
 from atonc.compiler.verify import CoarserThanDeclared
-from atonc.machine.base import progress
+from atonc.machine.base import cache, progress
+from atonc.machine.base.content import NoContentError, digest
 from atonc.machine.base.errors import AtoncError, CapacityError, ConflictError, InputError, VerificationError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Violation
@@ -53,7 +54,7 @@ from atonc.machine.hw.safety.evidence.summary import Summary, summarise
 from atonc.machine.hw.target import Target
 
 if TYPE_CHECKING:
-    from atonc.compiler.verify.verify import VerifyReport
+    from atonc.compiler.verify.report import VerifyReport
 
 
 def after_failure(decisions: Decisions, error: VerificationError) -> Decisions:
@@ -92,6 +93,7 @@ class Compiled:
     decisions: Decisions = FIRST  # of the one that was taken
     priced: tuple[Program, NetworkCost] | None = None  # what the search knows already
     ciphered: Program | None = None  # the same program on encrypted weights, where the user wants it
+    reused: int = 0  # results of former runs that came from the cache
 
     @cached_property
     def cost(self) -> NetworkCost:
@@ -161,15 +163,18 @@ def compile_canonical(
     given = given_inputs(source, graph, options.calibration)
     setting = setting_of(source, graph, options, memory, given)
     decisions, generators = _beginning(setting.graph, options)
-    while True:
-        best, found = search(setting, decisions, generators, watch)
-        if options.decisions:
-            _require_variants(best.mapped, decisions.forms, options.decisions)
-        watch("place", best.made.program)
-        try:
-            return finish(best, found.log, source, given, started)
-        except VerificationError as error:
-            decisions = after_failure(best.decisions, error)
+    with cache.used(options.cache) as results:
+        while True:
+            best, found = search(setting, decisions, generators, watch)
+            if options.decisions:
+                _require_variants(best.mapped, decisions.forms, options.decisions)
+            watch("place", best.made.program)
+            try:
+                compiled = finish(best, found.log, source, given, started)
+            except VerificationError as error:
+                decisions = after_failure(best.decisions, error)
+            else:
+                return replace(compiled, reused=results.found if results else 0)
 
 
 def compile_front(path: Path, options: Options) -> list[Compiled]:
@@ -178,12 +183,13 @@ def compile_front(path: Path, options: Options) -> list[Compiled]:
     graph = order.run(source, options)
     given = given_inputs(source, graph, options.calibration)
     setting = replace(setting_of(source, graph, options, memories(options), given), prefer=BOTH)
-    _, found = search(setting, FIRST, FRONT)
-    leaders = sorted(found.leaders, key=lambda one: (one.ram_bytes, one.cycles))
     compiled = []
-    for number, leader in enumerate(leaders, 1):
-        with progress.part(f"program {number} of {len(leaders)}"):
-            compiled.append(finish(leader, found.log, source, given, started))
+    with cache.used(options.cache):
+        _, found = search(setting, FIRST, FRONT)
+        leaders = sorted(found.leaders, key=lambda one: (one.ram_bytes, one.cycles))
+        for number, leader in enumerate(leaders, 1):
+            with progress.part(f"program {number} of {len(leaders)}"):
+                compiled.append(finish(leader, found.log, source, given, started))
     return compiled
 
 
@@ -200,8 +206,7 @@ def setting_of(
     if packs_kernels(target.trust, options.schedule_without, options.schedule_with):
         graph = with_packed_kernels(graph, affinity.on_cpu)
     graph = graph if given else known_graph(graph)  # forms follow from typical inputs as well
-    calibrate = cache(partial(_typical, graph, memory, given))
-    return Setting(graph, memory, target, options, affinity, calibrate, options.prefer)
+    return Setting(graph, memory, target, options, affinity, TypicalInputs(graph, memory, given), options.prefer)
 
 
 def finish(
@@ -211,7 +216,7 @@ def finish(
     made, setting = best.made, best.setting
     findings = silicon.require_safe(best.found, setting.target.trust)
     seconds = time.perf_counter() - started
-    report = _verified(made.program, setting.graph, made.mapped, setting.options, setting.memory, given)
+    report = _verified_before(best, given) if setting.options.verify else None
     pools, target = setting.memory.pools, setting.target
     ciphered, graded = None, best.found
     if setting.options.encrypt_weights:  # after the verification, of the plain program: only the cipher is different
@@ -276,24 +281,58 @@ def _verified(
     options: Options,
     memory: BoardMemory,
     given: Sequence[Mapping[str, Array]],
-) -> VerifyReport | None:
-    if not options.verify:
-        return None
+) -> VerifyReport:
     from atonc.compiler.verify.verify import verify  # with the emulator, which takes time to import
 
     return verify(program, graph, mapped, options.seed, spread(given, MOST_VERIFIED), memory.pools)
 
 
+def _verified_before(best: Candidate, given: Sequence[Mapping[str, Array]]) -> VerifyReport:
+    """The report of the same program for the same network, all of whose forms were made of the same facts, if there was
+    one; a program that was refused has none."""
+    from atonc.compiler.verify.report import as_json, read_report
+
+    made, setting, facts = best.made, best.setting, best.mapped.context.facts
+    verify = partial(_verified, made.program, setting.graph, made.mapped, setting.options, setting.memory, given)
+    judged_on = setting.options.seed, given, setting.memory.pools
+    of = ("verification", made.program, facts, setting.affinity, best.decisions, *judged_on)
+    return cache.remembered(of, verify, as_json, read_report)
+
+
 def verified(found: Compiled, options: Options) -> Compiled:
     """A program that was compiled without verification, with it: who tries several verifies the last."""
     given = given_inputs(found.source, found.graph, options.calibration)
-    report = _verified(found.program, found.graph, found.mapped, options, found.memory, given)
+    made = found.program, found.graph, found.mapped
+    report = _verified(*made, options, found.memory, given) if options.verify else None
     return replace(found, report=report)
 
 
-def _typical(graph: Graph, memory: BoardMemory, given: Sequence[Mapping[str, Array]]) -> list[Mapping[str, Array]]:
-    _require_room(graph, memory)
-    return typical_runs(graph, given) if given else known_runs(graph, partial(typical_runs, graph))
+@dataclass(frozen=True, eq=False)
+class TypicalInputs:
+    """What forms are calibrated on: all values of a graph for inputs like those of the application."""
+
+    graph: Graph
+    memory: BoardMemory
+    given: Sequence[Mapping[str, Array]]
+
+    @cached_property
+    def content_key(self) -> str:
+        """Tells them apart without a run. What this board cannot run has none: whoever asks shall hear of it."""
+        try:
+            _require_room(self.graph, self.memory)
+        except CapacityError as error:
+            raise NoContentError(str(error)) from None
+        return digest(self.graph, self.given, CALIBRATION_SEEDS)
+
+    def __call__(self) -> list[Mapping[str, Array]]:
+        return self._runs
+
+    @cached_property
+    def _runs(self) -> list[Mapping[str, Array]]:
+        _require_room(self.graph, self.memory)
+        if self.given:
+            return typical_runs(self.graph, self.given)
+        return known_runs(self.graph, partial(typical_runs, self.graph))
 
 
 def typical_runs(graph: Graph, given: Sequence[Mapping[str, Array]] = ()) -> list[Mapping[str, Array]]:

@@ -82,7 +82,7 @@ def _declared(options: Options, folders: bool = False) -> dict[str, str]:
     found = {}
     for member, known in declared(Options):
         value, default = getattr(options, member.name), default_of(member)
-        if value != default and member.name not in ("verify", "seed"):  # they change no file
+        if value != default and member.name not in ("verify", "seed", "cache"):  # they change no file
             found[known.flags[0]] = "" if isinstance(value, bool) else _text(member.name, value, known.local, folders)
     return found
 

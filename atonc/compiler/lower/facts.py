@@ -15,6 +15,7 @@ from atonc.compiler.lower.conv.passes_2x import PassShape, needs_unsigned
 from atonc.compiler.lower.sizes import free_bytes
 from atonc.compiler.ops import is_move
 from atonc.compiler.plan.policy import MANY_CHANNELS, MOST_CODES, NpuRamBudget
+from atonc.machine.base.content import digest
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.safety.evidence.trust import ANYTHING
 from atonc.machine.hw.target import Target
@@ -131,12 +132,12 @@ class Facts:
         """Codes of a tensor for typical inputs; of one that the application writes also all codes at either end, since
         nothing keeps pictures from being white or black."""
         found = [np.asarray(run[name]) for run in self.typical]
-        if found and self._written_outside(name):
+        if found and self.written_outside(name):
             low, high = self.tensor(name).code_range
             found += [np.full_like(found[0], end) for end in (low, high)]
         return found
 
-    def _written_outside(self, name: str) -> bool:
+    def written_outside(self, name: str) -> bool:
         while name not in self.graph.inputs:
             producer = self.graph.producers.get(name)
             if producer is None or not (is_move(producer.kind) or producer.kind in EDGES):
@@ -148,3 +149,22 @@ class Facts:
     def typical(self) -> list[Mapping[str, Array]]:
         """Values of all tensors for a few typical inputs; empty when nobody provides them."""
         return [] if self.calibrate is None else self.calibrate()
+
+
+@dataclass(frozen=True, eq=False)
+class TypicalCodes:
+    """Those of one tensor, worked out when somebody asks for them; `content_key` tells them apart without that."""
+
+    facts: Facts
+    name: str
+
+    @property
+    def tensor(self) -> Tensor:
+        return self.facts.tensor(self.name)
+
+    @cached_property
+    def content_key(self) -> str:
+        return digest(self.facts.calibrate, self.tensor, self.facts.written_outside(self.name))
+
+    def __call__(self) -> list[Array]:
+        return self.facts.typical_codes(self.name)

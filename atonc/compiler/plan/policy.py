@@ -119,6 +119,8 @@ def worth(cycles: float, error: float, other_cycles: float, other_error: float) 
 
 
 # --- the objective: one figure of a form, in cycles
+# Of an error that only many roundings reach together: their mean is a sixth of 5 sigmas, that of one is half its most
+SELDOM = 0.3
 ERROR_CODE_CYCLES = FEW_CYCLES / (1 - CLOSER)  # of a code of error: a fifth of one is what FEW_CYCLES may be spent for
 # Share of networks whose activations do not fit the chip: an assumption, twice what the corpus shows. There, on the
 # default board, 2 of 70 spill (two deeplabv3, peaks of 30 and 9 MB); the next largest peak, 2.1 MB, stays on the chip.

@@ -346,6 +346,13 @@ class Options:
         takes=Takes(local=True, rare=True),
     )
     verify: bool = option(True, "--no-verify", CHECKS, "do not run the program on the emulator")
+    cache: bool = option(
+        True,
+        "--no-cache",
+        CHECKS,
+        "use no results of former runs, which lie in your cache folder (docs/cache.md)",
+        takes=Takes(local=True, rare=True),
+    )
     seed: int = option(0, "--seed", CHECKS, "of synthetic inputs", metavar="N", parse=whole, takes=RARE)
 
     def __post_init__(self) -> None:

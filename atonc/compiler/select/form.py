@@ -28,6 +28,12 @@ class Semantics:
     error: float = 0.0  # in codes, before the last rounding
     room: float = inf  # times the sums of typical inputs that units have room for; without end: no input saturates one
     step: int = 1  # codes that weigh as much as one of 8 bits
+    seldom: float = 0.0  # codes of the error that only many roundings together reach
+
+    @property
+    def compared(self) -> float:
+        """What the error weighs where forms are compared, in codes of 8 bits."""
+        return (self.error - (1 - policy.SELDOM) * self.seldom) / self.step
 
     @property
     def saturates(self) -> bool:
@@ -81,8 +87,8 @@ class Form:
 
     @property
     def error(self) -> float:
-        """Expected of the worst operator, in codes of 8 bits before the last rounding."""
-        return max((one.error / one.step for one in self.semantics.values()), default=0.0)
+        """What is expected of the worst operator weighs so much, in codes of 8 bits before the last rounding."""
+        return max((one.compared for one in self.semantics.values()), default=0.0)
 
     @cached_property
     def scratch_bytes(self) -> int:

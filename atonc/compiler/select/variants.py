@@ -46,6 +46,7 @@ LABELS = {
     "channel slices": "{} slices of channels",
     # 16 bits
     "one pass": "values of fewer bits in one pass",
+    "finer": "in one pass, {} bits more, input channels in slices",
     "two passes": "high and low bytes",
     "unsigned passes": "high bytes without a sign, and low bytes",
     "one epoch": "both halves in one epoch",

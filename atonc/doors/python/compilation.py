@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from atonc.compiler.ir import Array, Graph, Tensor
     from atonc.compiler.lower.map_ops import Mapped
     from atonc.compiler.place import Layout
-    from atonc.compiler.verify.verify import VerifyReport
+    from atonc.compiler.verify.report import VerifyReport
     from atonc.delivery.generate.post import PostProcessing
     from atonc.insight.evaluating.boxes import Boxes
     from atonc.insight.report.document import Document

@@ -21,6 +21,7 @@ from typing import Any
 
 from atonc.doors.serve.limits import JobLimits
 from atonc.doors.serve.worker import OUT, REQUEST, RESULT, SUMMARY
+from atonc.machine.base import cache
 from atonc.machine.base.about import package_folder
 from atonc.machine.base.child import ONE_THREAD
 from atonc.machine.base.disk import read_file
@@ -161,9 +162,11 @@ async def _bury(process: asyncio.subprocess.Process) -> None:
 
 
 def _environment(scratch: Path) -> dict[str, str]:
-    """What a compilation needs; not the server's token, nor what else is nobody's business."""
+    """What a compilation needs; not the server's token, nor what else is nobody's business. No cache: how long a model
+    takes would tell a visitor whether another one has it."""
     found = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    return found | ONE_THREAD | {"TMPDIR": str(scratch), "PYTHONPATH": str(package_folder().parent)}
+    own = {"TMPDIR": str(scratch), "PYTHONPATH": str(package_folder().parent), cache.VARIABLE: cache.OFF}
+    return found | ONE_THREAD | own
 
 
 def _tail(log: Path) -> str:

@@ -23,7 +23,7 @@ from atonc.doors.verbs.compiling import (
     write_pictures,
 )
 from atonc.doors.verbs.parser import Adds, Command, ShownOptions, declared_values, defaults, flags
-from atonc.doors.verbs.reply import CiOptions, CommandReply, file_hash
+from atonc.doors.verbs.reply import CiOptions, CommandReply, file_hash, note
 from atonc.insight.evaluating.options import PostOptions
 from atonc.machine.base.build_folder import network_build
 from atonc.machine.base.declare import declared, default_of
@@ -78,6 +78,8 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
         return CommandReply()
     finally:
         dump.write()
+    if options.verbose and (count := view.compiled.reused):
+        note(f"{count} results of former runs came from the cache (--no-cache works them out anew)", options)
     limits = declared_values(Gates, options)
     gates = generating.judged(limits, view)
     check_image(view, options)
@@ -85,10 +87,7 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
     if layout is not None:
         layouts.require_taken(layout, view)
         view = layouts.advised(layout, view)
-    if options.front_end and folder is not None:
-        from atonc.delivery.front_end.fitting import with_hop
-
-        view = with_hop(view, options.front_end)
+    view = _with_hop(view, options.front_end if folder is not None else "")
     advice = _advice(view, limits, options)
     view = replace(view, advice=tuple((one.flags, one.brings) for one in advice))
     if folder is not None and all(gate.holds for gate in gates):
@@ -137,6 +136,14 @@ def _check_edges(model: Path, wanted: Options, options: argparse.Namespace, fold
         from atonc.delivery.generate.post import require_family
 
         require_family(read_model(model, wanted), declared_values(PostOptions, options))
+
+
+def _with_hop(view: CompileView, front_end: str) -> CompileView:
+    if not front_end:
+        return view
+    from atonc.delivery.front_end.fitting import with_hop
+
+    return with_hop(view, front_end)
 
 
 def _with_edges(document: Document, view: CompileView, post: PostProcessing | None, front_end: str) -> Document:

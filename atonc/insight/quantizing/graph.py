@@ -202,7 +202,7 @@ def _padded(
 
 
 MOVES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "MaxPool", "Identity", "Gather",
-         "DepthToSpace", "SpaceToDepth", "Expand", "Tile", "Pad", "Concat", "GlobalMaxPool")  # fmt: skip
+         "DepthToSpace", "SpaceToDepth", "Expand", "Tile", "Pad", "Concat", "GlobalMaxPool", "ScatterND")  # fmt: skip
 # nodes of one value that the reader makes of others, or that are one with a constant beside it
 COMPOSED = ("Clip", "Selu", "Celu", "Gelu", "Softsign", "Pow", "Add", "Sub", "Mul", "Div")
 ONE_VALUE = (*(row.onnx for row in FUNCTIONS.values() if row.onnx), *COMPOSED)

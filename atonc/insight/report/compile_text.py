@@ -45,7 +45,7 @@ from atonc.machine.hw.mpool import MemoryPool
 from atonc.machine.hw.safety.evidence.grades import Grade
 
 if TYPE_CHECKING:
-    from atonc.compiler.verify.verify import VerifyReport
+    from atonc.compiler.verify.report import VerifyReport
     from atonc.insight.explain.actions import TriedOption
     from atonc.insight.explain.types import NetworkView
 

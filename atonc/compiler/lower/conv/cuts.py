@@ -164,13 +164,13 @@ def some_channels(layer: ConvLayer, inputs: tuple[int, int], outputs: tuple[int,
         weights=layer.weights[some],
         scale=layer.scale[some],
         offset=layer.offset[some],
-        typical=partial(_channels, layer, *inputs),
+        typical=partial(_channels, layer.typical, *inputs),
     )
 
 
-def _channels(layer: ConvLayer, first: int, count: int) -> tuple[Codes, ...]:
+def _channels(pictures: Callable[[], tuple[Codes, ...]], first: int, count: int) -> tuple[Codes, ...]:
     """What is typical of some of the channels."""
-    return tuple(codes[..., first : first + count] for codes in layer.typical())
+    return tuple(codes[..., first : first + count] for codes in pictures())
 
 
 # ------------------------------------------------------------------------------------- rows in buffers of their own

@@ -55,6 +55,7 @@ from atonc.compiler.lower.conv.weight_sums import (
     weight_sums,
 )
 from atonc.compiler.lower.conv.wide_results import line_rules, wide_end, wide_rules
+from atonc.compiler.lower.facts import TypicalCodes
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.sizes import item_bytes
 from atonc.compiler.ops.rounding import lift, rounding_of
@@ -160,9 +161,10 @@ class ConvLayer:
 
     def shifted(self) -> ConvLayer:
         """The same layer on features stored as code + 128."""
+        pictures = self.typical
 
         def typical() -> tuple[Codes, ...]:
-            return tuple(codes + 128 for codes in self.typical())
+            return tuple(codes + 128 for codes in pictures())
 
         return replace(self, zero=self.zero + 128, features_shifted=True, typical=typical)
 
@@ -452,7 +454,7 @@ def layer_of(op: Op, context: Context, wide: Tensor | None = None) -> ConvLayer:
         out_scale=y.scale,
         out_zero=y.zero_point,
         numerics=context.numerics,
-        typical=partial(_typical, x, context, shape, features_shifted),
+        typical=partial(_typical, TypicalCodes(context.facts, x.name), shape, features_shifted),
         features_shifted=features_shifted,
         codes_shifted=context.buffers[target].offset == 128,
         stored=(lambda codes: codes + 128) if features_shifted else (lambda codes: codes),
@@ -465,10 +467,11 @@ def layer_of(op: Op, context: Context, wide: Tensor | None = None) -> ConvLayer:
     )
 
 
-def _typical(x: Tensor, context: Context, shape: tuple[int, int, int], shifted: bool) -> tuple[Codes, ...]:
+def _typical(known: TypicalCodes, shape: tuple[int, int, int], shifted: bool) -> tuple[Codes, ...]:
     """Asked for only where several passes are needed: the runs cost more than everything else here."""
-    room: type[np.signedinteger[Any]] = np.int32 if x.dtype == "int16" else np.int16  # for what is subtracted
-    pictures = [codes.astype(room).reshape(shape) for codes in context.facts.typical_codes(x.name)]
+    wide = known.tensor.dtype == "int16"
+    room: type[np.signedinteger[Any]] = np.int32 if wide else np.int16  # for what is subtracted
+    pictures = [codes.astype(room).reshape(shape) for codes in known()]
     return tuple(codes + 128 for codes in pictures) if shifted else tuple(pictures)
 
 

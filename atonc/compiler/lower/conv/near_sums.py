@@ -126,11 +126,10 @@ class ConstantChannels:
             seen = f"sums {int(np.abs(units).max()) * abs(worth):,} from zero"
             raise Refusal(COARSE, seen, f"{MOST_CONSTANTS} constant channels", "check the bias of the layer")
         padded = PaddedCopy(purpose=Purpose.CONSTANTS, constants=count, value=value).prepare(layer, draft)
+        pictures, sides = layer.typical, ((0, 0), (0, 0), (0, count))
 
         def typical() -> tuple[Codes, ...]:
-            return tuple(
-                np.pad(codes, ((0, 0), (0, 0), (0, count)), constant_values=value) for codes in layer.typical()
-            )
+            return tuple(np.pad(codes, sides, constant_values=value) for codes in pictures())
 
         return replace(
             padded,

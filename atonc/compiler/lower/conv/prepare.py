@@ -79,10 +79,10 @@ class OnePixel:
 
     def prepare(self, layer: ConvLayer, draft: Context) -> ConvLayer:
         outputs, rows, columns, channels = layer.weights.shape
-        values = rows * columns * channels
+        values, pictures = rows * columns * channels, layer.typical
 
         def typical() -> tuple[Codes, ...]:  # a copy may leave out what lies behind the window
-            return tuple(codes[:rows, :columns].reshape(1, 1, values) for codes in layer.typical())
+            return tuple(codes[:rows, :columns].reshape(1, 1, values) for codes in pictures())
 
         weights, area = layer.weights.reshape(outputs, 1, 1, values), Area.whole(1, 1, values, layer.area.element_bytes)
         return replace(layer, area=area, weights=weights, stride=(1, 1), dilation=(1, 1), typical=typical)
@@ -126,12 +126,13 @@ class SignedCopy:
 
 def _moved(layer: ConvLayer, source: str, by: int) -> ConvLayer:
     """The layer on a copy whose codes are so much larger."""
+    pictures, before = layer.typical, layer.stored
 
     def typical() -> tuple[Codes, ...]:
-        return tuple(codes + by for codes in layer.typical())
+        return tuple(codes + by for codes in pictures())
 
     def stored(codes: Ints) -> Ints:
-        return layer.stored(codes) + by
+        return before(codes) + by
 
     changes = {"zero": layer.zero + by, "features_shifted": by > 0, "typical": typical, "stored": stored}
     return replace(layer, source=source, **changes)  # type: ignore[arg-type]
@@ -174,9 +175,10 @@ class CopiedRows:
         source = StridedView(layer.source, shape, (layer.area.line, layer.area.pixel, 1), layer.area.offset)
         moves = [Move(source, StridedView(copied, shape, (area.line, area.pixel, 1)))]
         draft.before += copy(draft, moves, layer.origin, f"features of {layer.op.name}")
+        before, lines = layer.stored, layer.area
 
         def stored(codes: Ints) -> Ints:
-            return picture(layer.stored(codes), layer.area).reshape(-1)
+            return picture(before(codes), lines).reshape(-1)
 
         return replace(layer, source=copied, area=area, stored=stored)
 
@@ -232,12 +234,13 @@ class PaddedCopy:
         # copies between memories were seen alone rather than beside other units
         for work in [[*fills, *moves]] if gaps_trusted(layer.trust) else [fills, moves]:
             draft.before += pack(work, layer.origin, f"padding of {layer.op.name}", self.purpose)
+        before = layer.stored
 
         def stored(codes: Ints) -> Ints:
             values = np.zeros((height, line, channels), codes.dtype)
             values[:, :width] = around
             values[:, :width, area.channels :] = self.value
-            own = picture(layer.stored(codes), area) + 128 * shifted
+            own = picture(before(codes), area) + 128 * shifted
             values[top : top + area.height, left : left + area.width, : area.channels] = own
             return values.reshape(-1)
 

@@ -74,10 +74,12 @@ from atonc.compiler.select.enumerate import (
     AS_IT_IS,
     Deciding,
     Drawing,
+    Found,
     Pieces,
     Steps,
     best,
     enumerated,
+    only,
     tried,
 )
 from atonc.compiler.select.form import RefusedForm, Semantics
@@ -105,7 +107,8 @@ _MOST_WEIGHT = 8  # u and v: beyond, halves are too coarse to be worth it
 _ROUNDING = 0.5  # codes: of the second unit of the low half
 _COPY = "coarser codes"
 _MOST_COARSE = 32.0  # codes of 8 bits, whatever the user allows: then 8 bits would do
-_SIGMAS = 6.0  # of independent roundings, that their sum stays below
+_SIGMAS = 5.0  # of independent roundings, that their sum stays below: all but one value in a million
+_MOST_FINER = 3  # bits more than whole sums would hold: each doubles the slices
 _AS_THEY_ARE = CoarseCodes(0, 0)
 _CLIPS = ((LOWEST, HIGHEST), (0, HIGHEST))
 
@@ -399,19 +402,47 @@ def _depthwise_unit(layer: ConvLayer, parts: tuple[Part, ...], kernels: int) -> 
 
 
 def in_one_pass(layer: ConvLayer, draft: Context) -> Deciding:
-    """Whoever makes a copy without the lowest bits: all of its readers see it."""
+    """On features as they are stored, or on a copy without the lowest bits: all of its readers see it."""
     if not is_allowed(draft):
         raise Refusal(CONV_MODE, "features of two bytes", "bytes, as the options ask", "leave out the option")
     if layer.op.kind == "transpose_conv":
         raise Refusal(CONV_MODE, "transpose_conv of 16 bits", "conv and dense in one pass", "read it byte by byte")
     stored = draft.coarse.get(layer.op.inputs[0])
-    coarse = stored or needed_codes(layer, draft)
-    found = yield (Coarsened(coarse, copied=not stored and coarse != _AS_THEY_ARE),)
-    if isinstance(found, RefusedForm) or stored or not coarse.dropped:
-        return found
-    means = found.form.semantics[layer.op.name]
-    means = replace(means, error=means.error + _copied_error(layer, coarse))
-    draft.require_fine(layer.op, means.error)
+    return (yield from (only((Coarsened(stored),)) if stored else _on_a_copy(layer, draft)))
+
+
+def _on_a_copy(layer: ConvLayer, draft: Context) -> Deciding:
+    """With as many bits as whole sums hold, or with more: the input channels go in slices then (`conv.dense`), and
+    weights are still read once. Each bit more costs slices, so the rows end where one is dearer than the one before. A
+    layer that stores its results without their lowest bits gains nothing by it."""
+    offers, refused = list[tuple[Variant, Found]](), list[RefusedForm]()
+    needed, most = needed_bits(layer), 0 if layer.op.outputs[0] in draft.coarse else _MOST_FINER
+    for finer in range(min(needed, most) + 1):
+        found = yield from _copied(layer, codes_without(layer, needed - finer), draft)
+        if isinstance(found, RefusedForm):
+            refused.append(found)
+            if found.rule != COARSE:
+                break
+        elif offers and offers[-1][1].form.cost <= found.form.cost:
+            break
+        else:
+            offers.append((Variant("finer", finer) if finer else ONE_PASS, found))
+    return best(offers)[1].after(refused) if offers else refused[0]
+
+
+def _copied(layer: ConvLayer, coarse: CoarseCodes, draft: Context) -> Deciding:
+    try:
+        _require_fine(layer, coarse.dropped, draft)
+        rounded = _copied_error(layer, coarse) if coarse.dropped else 0.0
+        draft.require_fine(layer.op, rounded)
+        found = yield (Coarsened(coarse, copied=coarse != _AS_THEY_ARE),)
+        if isinstance(found, RefusedForm) or not rounded:
+            return found
+        means = found.form.semantics[layer.op.name]
+        means = replace(means, error=means.error + rounded, seldom=rounded)
+        draft.require_fine(layer.op, means.error)
+    except Refusal as refusal:
+        return refusal.refused
     return replace(found, form=replace(found.form, semantics={layer.op.name: means}))
 
 
@@ -445,17 +476,31 @@ class Coarsened:
 
 
 def needed_codes(layer: ConvLayer, context: Context) -> CoarseCodes:
-    """As fine as sums of all inputs allow. Features that are read as they are need no zero point in front of a layer
-    that does not pad: its bias makes up for what units take off."""
+    """As fine as whole sums of all inputs allow."""
+    dropped = needed_bits(layer)
+    _require_fine(layer, dropped, context)
+    return codes_without(layer, dropped)
+
+
+def needed_bits(layer: ConvLayer) -> int:
+    """Which the features must lose so that no input takes a sum too far."""
     whole = CoarseCodes(0)
     possible = replace(layer, coarse=whole, zero=whole.zero).possible(whole.zero)
     sums = float(possible.max(initial=1.0)) + float(layer.magnitudes.max(initial=0))
-    dropped = max(0, ceil(log2(sums / SUM_LIMIT)))
+    return max(0, ceil(log2(sums / SUM_LIMIT)))
+
+
+def codes_without(layer: ConvLayer, dropped: int) -> CoarseCodes:
+    """Features that are read as they are need no zero point in front of a layer that does not pad: its bias makes up
+    for what units take off."""
+    return CoarseCodes(dropped) if dropped or any(layer.padding) else _AS_THEY_ARE
+
+
+def _require_fine(layer: ConvLayer, dropped: int, context: Context) -> None:
     most = most_dropped(context)
     if dropped > most:
         seen = f"sums of {layer.op.name} need codes without their {dropped} lowest bits"
         raise Refusal(COARSE, seen, f"{most} bits", "read it byte by byte, or accept it with --allow-coarse LSB")
-    return CoarseCodes(dropped) if dropped or any(layer.padding) else _AS_THEY_ARE
 
 
 def most_dropped(context: Context) -> int:
@@ -464,12 +509,14 @@ def most_dropped(context: Context) -> int:
 
 
 def _copied_error(layer: ConvLayer, coarse: CoarseCodes) -> float:
-    """Codes of the output: half a step of every feature alike, and of all of them independently. An estimate, as other
-    errors are."""
-    gain = np.abs(layer.scale) * coarse.step  # codes of the output for one step
-    squares = np.square(layer.weights.astype(np.float64)).sum(axis=(1, 2, 3))
-    alike = 0.5 * np.abs(weight_sums(layer.weights))
-    return float((gain * (alike + _SIGMAS * np.sqrt(squares / 12))).max(initial=0.0))
+    """Codes of the output: roundings of all features, independent of each other or alike in flat windows, whichever is
+    worse; and ties, which always go away from zero. An estimate, as other errors are."""
+    weights = layer.weights.astype(np.float64)
+    apart = np.square(weights).sum(axis=(1, 2, 3))
+    flat = np.square(weights.sum(axis=(1, 2))).sum(axis=1)
+    steps = _SIGMAS * np.sqrt(np.maximum(apart, flat) / 12)
+    ties = _ROUNDING * layer.magnitudes
+    return float((np.abs(layer.scale) * (coarse.step * steps + ties)).max(initial=0.0))
 
 
 def coarse_tensors(context: Context, but: frozenset[str]) -> Mapping[str, CoarseCodes]:

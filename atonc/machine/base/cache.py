@@ -1,0 +1,193 @@
+"""What a former run worked out, from files of the user's cache folder.
+
+What is kept is the result of a function of values: its key is a digest of everything that it depends on, the source of
+this package and the versions below it included. So a result is right or not found, and leaving the cache out changes
+nothing but the time. Each result is a file of JSON with its key and its own digest; it is written whole and renamed. A
+file that is damaged, cut off or of somebody else counts as none, and so does a folder that cannot be read or written.
+
+A digest shows damage, not malice: who may write to the folder of a user can change what this user's programs say, here
+as in any cache of a compiler. Nothing in a file is executed, and no path comes from one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from atonc.machine.base.about import package_folder
+from atonc.machine.base.content import NoContentError, digest
+from atonc.machine.base.disk import read_file
+from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import dataclass
+
+T = TypeVar("T")
+VARIABLE, OFF = "ATONC_CACHE_DIR", "off"  # of the environment: another folder, or none
+MOST_BYTES = 1 << 24  # of one result
+MOST_FOLDER_BYTES, MOST_FILES = 1 << 28, 20_000
+_ROOM_LEFT = 0.75  # of both, when the oldest have gone
+_ENDING, _BEGINNING = ".json", ".new-"
+_LOST_SECONDS = 3600  # a file that nobody has renamed for so long is left over from a run that was ended
+
+
+@dataclass
+class ResultStore:
+    """The folder of one run, and how often it helped."""
+
+    folder: Path
+    found: int = 0
+    written: int = 0
+
+    def load(self, key: str) -> Any:
+        """KeyError where there is no such result."""
+        path = self.folder / f"{key}{_ENDING}"
+        if not path.is_file():
+            raise KeyError(key)
+        try:
+            content = read_file(path, MOST_BYTES)
+            head, body = content[:128], content[128:]
+            if head != _head(key, body):
+                raise KeyError(key)
+            value = json.loads(body)
+        except (InputError, ValueError, RecursionError):
+            raise KeyError(key) from None
+        with suppress(OSError):
+            os.utime(path)  # those that nobody needs go first
+        return value
+
+    def save(self, key: str, value: Any) -> None:
+        body = json.dumps(value, separators=(",", ":"), default=_plain).encode()
+        if len(body) + 128 > MOST_BYTES:
+            return
+        with suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle, name = tempfile.mkstemp(prefix=_BEGINNING, dir=self.folder)
+            try:
+                with open(handle, "wb") as file:
+                    file.write(_head(key, body) + body)
+                os.replace(name, self.folder / f"{key}{_ENDING}")
+            except BaseException:
+                Path(name).unlink(missing_ok=True)
+                raise
+            self.written += 1
+
+    def shrink(self) -> None:
+        """The oldest go until there is room for others."""
+        with suppress(OSError):
+            now = [(entry.stat(), entry) for entry in os.scandir(self.folder) if entry.is_file(follow_symlinks=False)]
+            now.sort(key=lambda one: one[0].st_mtime)
+            size, count = sum(stat.st_size for stat, _ in now), len(now)
+            newest = now[-1][0].st_mtime if now else 0.0
+            full = size > MOST_FOLDER_BYTES or count > MOST_FILES
+            for stat, entry in now:
+                lost = entry.name.startswith(_BEGINNING) and stat.st_mtime < newest - _LOST_SECONDS
+                over = size > _ROOM_LEFT * MOST_FOLDER_BYTES or count > _ROOM_LEFT * MOST_FILES
+                if lost or (full and over and entry.name.endswith(_ENDING)):
+                    with suppress(FileNotFoundError):  # another run was faster
+                        os.unlink(entry.path)
+                    size, count = size - stat.st_size, count - 1
+
+
+_CACHE: ContextVar[ResultStore | None] = ContextVar("cache", default=None)
+
+
+@contextmanager
+def used(wanted: bool = True) -> Iterator[ResultStore | None]:
+    """Results are kept and found again meanwhile, unless the user or the environment says no."""
+    home = folder() if wanted else None
+    cache = ResultStore(home) if home else None
+    before = _CACHE.set(cache)
+    try:
+        yield cache
+    finally:
+        _CACHE.reset(before)
+        if cache and cache.written:
+            cache.shrink()
+
+
+def remembered(of: tuple[object, ...], work: Callable[[], T], plain: Callable[[T], Any], read: Callable[[Any], T]) -> T:
+    """What `work` gives: a function of the values `of`, the first of which says what it is. `plain`: as JSON; `read`:
+    back from it, with KeyError, ValueError or TypeError for what it cannot be."""
+    cache = _CACHE.get()
+    if cache is None:
+        return work()
+    try:
+        key = digest(_source(), *of)
+    except NoContentError:
+        return work()
+    try:
+        found = read(cache.load(key))
+    except (KeyError, ValueError, TypeError):
+        result = work()
+        cache.save(key, plain(result))
+        return result
+    cache.found += 1
+    return found
+
+
+_KINDS = {"str": (str,), "int": (int,), "float": (float, int), "bool": (bool,), "int | None": (int, type(None))}
+
+
+def read_record(kind: type[T], row: Mapping[str, Any], **read: Any) -> T:
+    """A dataclass whose fields are texts and numbers; those in `read` were read already."""
+    for one in fields(kind):  # type: ignore[arg-type]
+        if one.name not in read and not isinstance(row[one.name], _KINDS[str(one.type)]):
+            raise TypeError(f"{one.name} is {str(row[one.name])[:40]!r}")
+    return kind(**{**row, **read})
+
+
+def folder() -> Path | None:
+    """Where the platform keeps what can be made again; None where there is no such place, or none is wanted."""
+    said = os.environ.get(VARIABLE, "")
+    if said.lower() == OFF:
+        return None
+    if said:
+        return Path(said)
+    try:
+        home = Path.home()
+    except RuntimeError:  # nobody knows where
+        return None
+    if sys.platform == "win32":
+        place = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        place = home / "Library" / "Caches"
+    else:
+        place = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    return place / "atonc" / "results"
+
+
+@lru_cache(maxsize=1)
+def _source() -> str:
+    """Every file of this package, and what computes below it: another version never finds these results."""
+    found = hashlib.sha256()
+    root = package_folder()
+    for path in sorted(root.rglob("*")):
+        if path.suffix != ".pyc" and path.is_file():
+            content = path.read_bytes()
+            found.update(f"{path.relative_to(root)} {len(content)} ".encode())
+            found.update(content)
+    import numpy  # who asks has loaded it; `--version` and the service do without
+
+    return digest(found.hexdigest(), sys.version, numpy.__version__, platform.machine())
+
+
+def _head(key: str, body: bytes) -> bytes:
+    """The first 128 bytes of a file: what it is the result of, and the digest of the rest."""
+    return f"{key}{hashlib.sha256(body).hexdigest()}".encode()
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and arrays of numpy as Python has them."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a {type(value).__name__} is not kept")
