@@ -33,10 +33,15 @@ _INT8 = ("int8", 0.0186, -14)
 _MOST_APART = 0.15  # of predicted cycles from counted ones
 
 
+_SMALLER = {  # what costs much is counted in smaller images of the same ratios
+    "imagenet_torchvision": {"width": 112, "height": 112, "short_side": 128},
+    "yolo_letterbox": {"width": 160, "height": 160},
+}
+
+
 def _made(name: str, image: Mapping[str, Any], **sections: Any) -> ImageFrontEnd:
     base = {"based_on": name} if name in presets() else {}
-    if name == "yolo_letterbox":
-        sections = {"resize": {"width": 320, "height": 320}}
+    sections |= {"resize": _SMALLER[name]} if name in _SMALLER else {}
     return image_front_end({**base, "image": image, **sections}).for_input(*_CODES.get(name, _INT8))
 
 
@@ -75,11 +80,11 @@ def on_board(made: ImageFrontEnd) -> tuple[list[tuple[int, int]], float, float]:
 
 
 _CAMERAS: Mapping[str, Mapping[str, Any]] = {
-    "imagenet_torchvision": {"format": "rgb888", "width": 640, "height": 480},
+    "imagenet_torchvision": {"format": "rgb888", "width": 320, "height": 240},
     "keras_mobilenet": {"format": "bgr888", "width": 640, "height": 480},
     "st_modelzoo": {"format": "rgb565", "width": 800, "height": 480},
     "tflite_uint8": {"format": "rgb565", "width": 640, "height": 480},
-    "yolo_letterbox": {"format": "yuyv", "width": 640, "height": 480},
+    "yolo_letterbox": {"format": "yuyv", "width": 320, "height": 240},
     "bilinear": {"format": "rgb888", "width": 640, "height": 480},
     "bilinear, grey": {"format": "grey8", "width": 640, "height": 480},
 }
