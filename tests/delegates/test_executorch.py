@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -23,6 +25,7 @@ from atonc.delivery.firmware.building import runtime_folder
 from tests.delegates import modules
 from tests.delegates.modules import Lowered, in_their_runtime, quantised
 from tests.emit.generated import GCC, needs_compiler
+from tests.patience import PATIENCE
 
 pytestmark = needs_compiler
 
@@ -53,6 +56,8 @@ def test_all_of_a_quantised_module_is_one_delegate(name: str) -> None:
 
 def test_what_stays_outside_says_why() -> None:
     made = _lowered("interrupted")
+    starts = [found.start() for found in re.finditer(b"ATNO", made.pte)]
+    assert len(starts) == 2 and not any(start % 64 for start in starts)  # where the NPU can read them
     assert made.delegates == 2 and len(made.beside) == 1 and "remainder" in made.beside[0]
     (node,) = made.partitioner.undelegated
     assert str(node).startswith("middle: aten.remainder.Scalar (") and "no such operator" in node.reason
@@ -60,6 +65,12 @@ def test_what_stays_outside_says_why() -> None:
 
 def test_the_same_module_gives_the_same_bytes() -> None:
     assert modules.lowered(quantised("ds_cnn").program).pte == _lowered("ds_cnn").pte
+
+
+def test_the_example_runs_as_it_stands(tmp_path: Path) -> None:
+    command = [sys.executable, str(Path(__file__).parents[2] / "examples" / "delegate.py"), str(tmp_path / "some.pte")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
+    assert "0 nodes outside" in done.stdout and "within 0.0" in done.stdout
 
 
 # -------------------------------------------------------------------------------------------------------------- in C++
@@ -79,10 +90,8 @@ BOARD = (
 def test_it_compiles_without_warnings(
     tool: str, sources: Sequence[str], machine: Sequence[str], traced: bool, tmp_path: Path
 ) -> None:
-    if shutil.which(tool) is None:
-        pytest.skip(f"no {tool}")
-    if not _has_headers(tool):
-        pytest.skip(f"no headers of C++ for {tool}")
+    if not has_headers(tool):
+        pytest.skip(f"no {tool} with headers of C++")
     theirs = [one for one in runtime.header_options() if traced or "TRACER" not in one]
     options = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-Wshadow", *machine, *theirs, *FOLDERS]
     for source in sources:
@@ -92,7 +101,9 @@ def test_it_compiles_without_warnings(
         assert done.returncode == 0, done.stderr
 
 
-def _has_headers(tool: str) -> bool:
+def has_headers(tool: str) -> bool:
+    if shutil.which(tool) is None:
+        return False
     command = [tool, "-x", "c++", "-fsyntax-only", "-"]
     return not subprocess.run(command, input="#include <array>", capture_output=True, text=True, check=False).returncode
 
