@@ -95,8 +95,10 @@ def test_compilers_take_it_without_a_warning(compiler: str, flags: tuple[str, ..
     found = shutil.which(compiler)
     if found is None:
         pytest.skip(f"no {compiler}")
-    for name in ("imagenet_torchvision", "yuyv grey", "full range, BGR, three tables", "nearest asymmetric"):
-        source = write_image(case(name).pipeline, tmp_path)
+    grey = image_front_end({"image": {**CAMERA, "format": "grey8"}, "colour": {"order": "grey"}}).for_input(*INT8)
+    named = ("imagenet_torchvision", "yuyv grey", "full range, BGR, three tables", "nearest asymmetric")
+    for made in (grey, *map(case, named)):
+        source = write_image(made.pipeline, tmp_path)
         options = ["-Wall", "-Wextra", "-Werror", "-Wshadow", "-c", str(source), "-o", str(tmp_path / "x.o")]
         subprocess.run([found, *flags, *options], check=True)
 
