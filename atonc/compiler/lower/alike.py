@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 
 from atonc.compiler.ir import Op
 from atonc.compiler.lower.context import Context
@@ -15,7 +15,11 @@ from atonc.compiler.select.form import Form
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.target import Target
 
-Lowered = TypeVar("Lowered")
+if TYPE_CHECKING:
+    from atonc.compiler.lower.map_ops import ReasonedCall
+
+    Lower: TypeAlias = Callable[[Context], Form | ReasonedCall]
+
 MOST_KNOWN = 1 << 12
 WEIGHTED = ("conv", "dense", "transpose_conv")  # whose scales are assumed, too
 
@@ -32,8 +36,8 @@ class AlikeForms:
     def __init__(self) -> None:
         self.known: dict[Hashable, KnownForm] = {}
 
-    def form(self, op: Op, context: Context, lower: Callable[[Context], Lowered]) -> Form | Lowered:
-        """The form of a layer like this one, under the names of this one; if there was none, what `lower` makes. The first
+    def form(self, op: Op, context: Context, lower: Lower) -> Form | ReasonedCall:
+        """What a layer like this one has, under the names of this one; if there was none, what `lower` makes. The first
         one gets its form as all others do, so that nothing depends on what was lowered before."""
         key, names = outline(op, context), _neighbours(op, context)
         known = self.known.get(key)
@@ -53,21 +57,25 @@ class AlikeForms:
 
 def outline(op: Op, context: Context) -> Hashable:
     """All that its form follows from, but names and values."""
-    facts, graph = context.facts, context.graph
-    tensors = tuple(
-        (
-            name and (t := graph.tensors[name]) and (t.shape, t.dtype, t.is_constant, t.zero_point),
-            name and op.kind not in WEIGHTED and graph.tensors[name].scale,
-            name in facts.shifted, name in graph.inputs, name in graph.outputs,
-            name in context.shifted_copies, name in context.aliases, len(graph.consumers.get(name, ())),
-            name and facts.written_outside(name),
-        )
-        for name in (*op.inputs, *op.outputs)
-    )  # fmt: skip
+    facts = context.facts
+    tensors = tuple(_looks(name, op, context) for name in (*op.inputs, *op.outputs))
     same = tuple(op.inputs.index(name) for name in op.inputs)
     copied = tuple(root(name, context.aliases) in context.shifted_copies for name in op.inputs if name)
     free = facts.free_bytes.get(op.name, 0)
     return op.kind, repr(sorted(op.attrs.items())), tensors, same, copied, free, facts.room, _target(facts.target)
+
+
+def _looks(name: str, op: Op, context: Context) -> Hashable:
+    """What counts of a tensor; nothing of an absent operand."""
+    if not name:
+        return None
+    facts, graph = context.facts, context.graph
+    tensor = graph.tensors[name]
+    scale = None if op.kind in WEIGHTED else tensor.scale
+    edges = name in graph.inputs, name in graph.outputs, len(graph.consumers.get(name, ()))
+    memory = name in facts.shifted, name in context.shifted_copies, name in context.aliases
+    outside = facts.written_outside(name)
+    return tensor.shape, tensor.dtype, tensor.is_constant, tensor.zero_point, scale, edges, memory, outside
 
 
 def _target(target: Target) -> Hashable:
