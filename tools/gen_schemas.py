@@ -43,6 +43,8 @@ def commands(work: Path) -> Iterator[list[str]]:
     yield ["run", wide]
     yield ["analyze", tflite]
     yield ["analyze", onnx, "--no-verify", "--max-latency", "0.001", "--resident"]
+    yield ["estimate", tflite]
+    yield ["estimate", onnx]
     yield ["explain", tflite]
     yield ["explain", out]
     yield ["explain", str(ROOT / "examples" / "first")]  # of ST's tool: some figures are not known

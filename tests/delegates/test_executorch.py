@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("executorch", reason="atonc[executorch] is not installed: delegates are not tried")
 pytest.importorskip("torchao", reason="atonc[executorch] is not installed: PT2E needs torchao")
 pytest.importorskip("onnxscript", reason="atonc[torch] is not installed: PyTorch's exporter needs onnxscript")
 
+import torch
+
+from atonc.compiler.ir import Array
+from atonc.delivery.executorch import runtime
+from atonc.delivery.firmware.building import runtime_folder
 from tests.delegates import modules
 from tests.delegates.modules import Lowered, in_their_runtime, quantised
-from tests.emit.generated import needs_compiler
+from tests.emit.generated import GCC, needs_compiler
+from tests.patience import PATIENCE
 
 pytestmark = needs_compiler
 
@@ -26,14 +39,110 @@ def _lowered(name: str) -> Lowered:
 def test_their_runtime_gives_the_bytes_of_the_emulator(name: str) -> None:
     given, made = quantised(name), _lowered(name)
     found = in_their_runtime(made.pte, given.example)
-    assert found == given.on_emulator()
+    whole = given.in_pieces(_remainder) if name == "interrupted" else given.on_emulator()
+    assert found == whole
     assert len(set(found[0])) > 8  # not all alike
 
 
-def test_all_of_a_quantised_module_is_one_delegate() -> None:
-    made = _lowered("ds_cnn")
+def _remainder(values: Array) -> Array:
+    return np.asarray(torch.remainder(torch.tensor(values), 0.5))
+
+
+@pytest.mark.parametrize("name", [name for name in modules.MODULES if name != "interrupted"])
+def test_all_of_a_quantised_module_is_one_delegate(name: str) -> None:
+    made = _lowered(name)
     assert (made.delegates, made.beside, made.partitioner.undelegated) == (1, (), ())
+
+
+def test_what_stays_outside_says_why() -> None:
+    made = _lowered("interrupted")
+    starts = [found.start() for found in re.finditer(b"ATNO", made.pte)]
+    assert len(starts) == 2 and not any(start % 64 for start in starts)  # where the NPU can read them
+    assert made.delegates == 2 and len(made.beside) == 1 and "remainder" in made.beside[0]
+    (node,) = made.partitioner.undelegated
+    assert str(node).startswith("middle: aten.remainder.Scalar (") and "no such operator" in node.reason
 
 
 def test_the_same_module_gives_the_same_bytes() -> None:
     assert modules.lowered(quantised("ds_cnn").program).pte == _lowered("ds_cnn").pte
+
+
+def test_the_example_runs_as_it_stands(tmp_path: Path) -> None:
+    command = [sys.executable, str(Path(__file__).parents[2] / "examples" / "delegate.py"), str(tmp_path / "some.pte")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
+    assert "0 nodes outside" in done.stdout and "within 0.0" in done.stdout
+
+
+# -------------------------------------------------------------------------------------------------------------- in C++
+
+FOLDERS = tuple(f"-I{runtime_folder(part)}" for part in ("executorch", "interpreters", "include"))
+HOST = ("g++", ("atonc_backend.cc", "port_emulator.cc"), ("-fPIC",))
+BOARD = (
+    GCC.replace("gcc", "g++"),
+    ("atonc_backend.cc", "port_npu.cc"),
+    ("-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard", "-fno-exceptions", "-fno-rtti", "-DLL_ATON_RT_RELOC",
+     "-DLL_ATON_EB_DBG_INFO"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("tool", "sources", "machine"), [HOST, BOARD], ids=["host", "board"])
+@pytest.mark.parametrize("traced", [True, False], ids=["traced", "untraced"])
+def test_it_compiles_without_warnings(
+    tool: str, sources: Sequence[str], machine: Sequence[str], traced: bool, tmp_path: Path
+) -> None:
+    if not has_headers(tool):
+        pytest.skip(f"no {tool} with headers of C++")
+    theirs = [one for one in runtime.header_options() if traced or "TRACER" not in one]
+    options = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-Wshadow", *machine, *theirs, *FOLDERS]
+    for source in sources:
+        file = runtime_folder("executorch") / source
+        command = [tool, *options, "-c", str(file), "-o", str(tmp_path / "made.o")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+def has_headers(tool: str) -> bool:
+    if shutil.which(tool) is None:
+        return False
+    command = [tool, "-x", "c++", "-fsyntax-only", "-"]
+    return not subprocess.run(command, input="#include <array>", capture_output=True, text=True, check=False).returncode
+
+
+# ------------------------------------------------------------------------------------------------------------- profile
+
+
+def test_a_profile_has_every_block_of_epochs(tmp_path: Path) -> None:
+    from executorch.devtools import Inspector
+    from executorch.extension.pybindings.portable_lib import _load_for_executorch_from_buffer
+
+    given, made = quantised("ds_cnn"), _lowered("ds_cnn")
+    runtime.register()
+    module = _load_for_executorch_from_buffer(made.pte, enable_etdump=True)
+    found = module.run_method("forward", given.example)
+    assert [one.numpy().tobytes() for one in found] == in_their_runtime(made.pte, given.example)
+    module.write_etdump_result_to_file(str(tmp_path / "net.etdump"))
+    events = [event for block in Inspector(str(tmp_path / "net.etdump")).event_blocks for event in block.events]
+    ours = [event for event in events if event.is_delegated_op]
+    assert [int(event.name) for event in ours] == sorted({int(event.name) for event in ours}) and len(ours) >= 3
+    assert all(0 < event.perf_data.raw[0] < 1 for event in ours)  # ms on the chip, not on this computer
+
+
+# -------------------------------------------------------------------------------------------------------------- damage
+
+
+def _damaged(pte: bytes, at: int) -> bytes:
+    return pte[:at] + bytes([pte[at] ^ 4]) + pte[at + 1 :]
+
+
+@pytest.mark.parametrize("offset", [0, 4, 8, 13, 16, 20, 24, 64, 68, 900, 4000])
+def test_a_damaged_delegate_is_refused(offset: int, capfd: pytest.CaptureFixture[str]) -> None:
+    pte = _lowered("ds_cnn").pte
+    with pytest.raises(RuntimeError):
+        in_their_runtime(_damaged(pte, pte.index(b"ATNO") + offset), quantised("ds_cnn").example)
+    said = capfd.readouterr().err
+    assert "AtonBackend: a delegate" in said and "fix: write the .pte again" in said and "internal" not in said
+
+
+def test_inputs_of_other_sizes_are_refused() -> None:
+    with pytest.raises(RuntimeError):
+        in_their_runtime(_lowered("ds_cnn").pte, (torch.zeros(1, 1, 49, 11),))

@@ -71,6 +71,16 @@ def test_no_labels_at_all(model: Path, tmp_path: Path) -> None:
     refused(model, tmp_path / "data.npz", "no labels", metric="top")
 
 
+def test_labels_in_some_files_of_a_folder(model: Path, tmp_path: Path) -> None:
+    values, folder = np.zeros((3, 3, SIDE, SIDE), np.float32), tmp_path / "parts"
+    folder.mkdir()
+    np.savez(folder / "a.npz", x=values, labels=[0, 1, 2])
+    np.savez(folder / "b.npz", x=values)
+    refused(model, folder, "1 of 2 files have no labels")
+    np.savez(folder / "b.npz", x=values, labels=[[0, 1], [1, 2], [2, -1]])
+    refused(model, folder, "labels of some files are sequences")
+
+
 def test_nothing_to_compare_with(model: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "data.npz", x=np.random.default_rng(0).random((3, 3, SIDE, SIDE), np.float32))
     refused(model, tmp_path / "data.npz", "nothing to compare with", int8=False)

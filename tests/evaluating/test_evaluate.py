@@ -113,13 +113,16 @@ def test_arrays_and_csv_and_a_generator_are_the_same(
         "import numpy as np\n\ndef samples():\n    data = np.load('data.npz')\n"
         "    yield from zip(data['x'], data['labels'])\n"
     )
+    (tmp_path / "parts" / "later").mkdir(parents=True)
+    np.savez(tmp_path / "parts" / "first.npz", x=values[:2], labels=labels[:2])
+    np.savez(tmp_path / "parts" / "later" / "second.npz", x=values[2:], labels=labels[2:])
     monkeypatch.chdir(tmp_path)
     found = [
         evaluate(model, data, output=tmp_path / f"out{k}", processes=1, int8=False)
-        for k, data in enumerate(("data.npz", "data.csv", "made_data:samples"))
+        for k, data in enumerate(("data.npz", "data.csv", "made_data:samples", "parts"))
     ]
     assert found[0].sides["NPU"][0].value == 1.0
-    assert found[0].sides == found[1].sides == found[2].sides
+    assert found[0].sides == found[1].sides == found[2].sides == found[3].sides
 
 
 def test_a_metric_of_the_user(model: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

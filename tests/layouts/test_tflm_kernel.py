@@ -29,7 +29,7 @@ from tests.emit.generated import DIGITS, GCC, needs_compiler
 pytest.importorskip("ai_edge_litert")
 TFLM, KERNEL = Path(__file__).parent / "tflm", runtime_folder("tflm") / "atonc_npu_kernel.cc"
 CXX = ("-std=c++17", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics")
-INCLUDES = (TFLM, runtime_folder("tflm"), runtime_folder("include"), runtime_folder("harness"))
+INCLUDES = (TFLM, *(runtime_folder(part) for part in ("tflm", "interpreters", "include", "harness")))
 MOST, ROOM = 4, 8192  # of the stand-in: tensors of one side, bytes of each
 
 

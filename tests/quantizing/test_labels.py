@@ -55,6 +55,32 @@ def test_classes_in_float_and_quantised(tmp_path: Path, capsys: pytest.CaptureFi
             assert taken.data and [one.truth for one in taken.data.entries] == file["labels"][rows].tolist()
 
 
+def test_files_of_a_folder_bring_their_labels(tmp_path: Path) -> None:
+    """In the order of the files; where some have none, or of another kind, none count and a note says so."""
+    model, whole = labelled_classes(tmp_path)
+    folder = tmp_path / "parts"
+    (folder / "later").mkdir(parents=True)
+    with np.load(whole) as file:
+        x, labels = file["x"], file["labels"]
+    np.savez(folder / "a.npz", x=x[:25], labels=labels[:25])
+    np.savez(folder / "later" / "b.npz", x=x[25:], labels=labels[25:])
+    one, parts = (read_samples(path, {"x": (1, 8)}, QuantizeOptions()) for path in (whole, folder))
+    assert one.data and parts.data and parts.data.kind == one.data.kind == "arrays"
+    assert [entry.truth for entry in parts.data.entries] == [entry.truth for entry in one.data.entries]
+    np.testing.assert_array_equal([feed["x"] for feed in parts.feeds], [feed["x"] for feed in one.feeds])
+    made = quantize(model, folder, QuantizeOptions(**FEW)).task
+    assert made and made["float"][0].value == 1 - len(WRONG) / COUNT
+    for rest, why in ({}, "1 of 2 files"), ({"labels": np.stack([labels[25:]] * 2, 1)}, "labels of some files"):
+        np.savez(folder / "later" / "b.npz", x=x[25:], **rest)
+        taken = read_samples(folder, {"x": (1, 8)}, QuantizeOptions())
+        assert taken.data is None
+        assert any("labels are not used: " in note and why in note for note in taken.notes)
+    (folder / "a.npz").unlink()
+    np.savez(folder / "later" / "b.npz", x=x)
+    taken = read_samples(folder, {"x": (1, 8)}, QuantizeOptions())
+    assert taken.data and not taken.data.labelled and not any("labels" in note for note in taken.notes)
+
+
 def test_labels_that_do_not_fit_are_noted_and_refused_where_they_were_asked_for(tmp_path: Path) -> None:
     model, data = labelled_classes(tmp_path, more=1)
     found = quantize(model, data, QuantizeOptions(**FEW))

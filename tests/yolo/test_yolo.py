@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -12,11 +14,14 @@ import pytest
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install 'atonc[yolo]'")
 pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'atonc[yolo]'")
 
+from atonc.delivery.yolo import export as export_of_theirs
 from atonc.delivery.yolo.data import read_data
 from atonc.delivery.yolo.heads import yolo_model
 from atonc.doors.cli import cli
+from atonc.insight.evaluating.datasets import Dataset, DatasetEntry, Fit
+from atonc.insight.evaluating.metrics import metric_for
 from atonc.machine.base.errors import AtoncError, InputError
-from tests.yolo.exports import SIDE, data_set, export
+from tests.yolo.exports import GRIDS, SIDE, data_set, export
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -126,6 +131,69 @@ def test_from_an_export_to_c(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert {"best_int8.onnx", "best_float.onnx", "network.c", "network_post.c"} <= {
         Path(f).name for f in found["files"]
     }
+
+
+def test_points_are_judged_where_boxes_have_them(tmp_path: Path) -> None:
+    """A network that answers one person exactly: all points near, and none where it answers nothing."""
+    shapes = [(1, 4, n, n) for n in GRIDS] + [(1, 2, n, n) for n in GRIDS] + [(1, 6, n, n) for n in GRIDS]
+    metric = metric_for("keypoints", {"decoder": "yolo26_heads", "anchors": (), "iou": 1.0}, shapes, (SIDE, SIDE))
+    nothing = [np.full(shape, -9.0, np.float32) for shape in shapes]
+    outputs = [one.copy() for one in nothing]
+    outputs[0][0, :, 3, 2], outputs[3][0, 1, 3, 2] = 1.5, 4.0  # a cell of 8 pixels, the second class
+    outputs[6][0, :, 3, 2] = [0.5, 0.25, 5, -1, 0, 5]
+    points = [[(2.5 + 0.5) * 8, (3.5 + 0.25) * 8], [(2.5 - 1) * 8, 3.5 * 8]]
+    person = {"image_id": 1, "keypoints": [v for x, y in points for v in (x, y, 2)], "bbox": [8, 16, 24, 24]}
+    data = Dataset("coco", (DatasetEntry("a", Path("a"), truth={"image": 1}),), coco={"annotations": [person]})
+    for given, expected in ((outputs, 1.0), (nothing, 0.0)):
+        values = metric.values([metric.record(given, None, Fit())], data)  # type: ignore[arg-type]
+        assert [float(one[0]) for one in values.values()] == pytest.approx([expected] * 3, abs=1e-3)
+
+
+def test_an_overlap_that_is_asked_for_counts() -> None:
+    """Two boxes of one class over each other: the family of YOLO26 keeps both."""
+    shapes = [(1, 4, 8, 8), (1, 4, 4, 4), (1, 2, 8, 8), (1, 2, 4, 4)]
+    outputs = [np.full(shape, -9.0, np.float32) for shape in shapes]
+    outputs[0][0, :, 3, 2:4], outputs[2][0, 1, 3, 2:4] = 3.0, 4.0
+    for iou, wanted in ((0.0, 2), (0.5, 1), (1.0, 2)):
+        metric = metric_for("map", {"decoder": "yolo26_heads", "anchors": (), "iou": iou}, shapes, (SIDE, SIDE))
+        assert len(metric.record(outputs, None, Fit(size=(SIDE, SIDE)))) == wanted
+
+
+def test_a_pt_needs_their_package(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export_of_theirs, "find_spec", lambda name: None)
+    (tmp_path / "best.pt").write_bytes(b"x")
+    assert cli.main(["yolo", str(tmp_path / "best.pt"), "--data", "data.yaml", "-o", str(tmp_path / "out")]) == 4
+    said = capsys.readouterr().err
+    assert "a .pt is read by Ultralytics' package, which is not installed" in " ".join(said.split())
+    assert "yolo export model=best.pt format=onnx" in " ".join(said.split())
+    assert not (tmp_path / "out").exists()
+
+
+def test_their_package_exports_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It writes beside the file that it reads; a stand-in of it that says what it was asked for."""
+    asked = []
+
+    class Network:
+        def __init__(self, path: str) -> None:
+            self.path, head = Path(path), SimpleNamespace(one2one_cv2=[])
+            self.model = SimpleNamespace(model=[head])
+
+        def export(self, **words: object) -> str:
+            asked.append(words)
+            self.path.with_suffix(".onnx").write_bytes(b"made")
+            return str(self.path.with_suffix(".onnx"))
+
+    monkeypatch.setitem(sys.modules, "ultralytics", SimpleNamespace(YOLO=Network, __spec__=object()))
+    monkeypatch.setattr(export_of_theirs, "find_spec", lambda name: object())
+    (tmp_path / "out").mkdir()
+    (tmp_path / "best.pt").write_bytes(b"x")
+    (tmp_path / "best.onnx").write_bytes(b"of the user")
+    made = export_of_theirs.exported(tmp_path / "best.pt", 64, tmp_path / "out" / "best.onnx")
+    assert made.read_bytes() == b"made"
+    assert (tmp_path / "best.onnx").read_bytes() == b"of the user"
+    assert asked == [{"format": "onnx", "simplify": False, "dynamic": False, "batch": 1, "nms": False, "imgsz": 64}]
 
 
 def test_what_is_no_export_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

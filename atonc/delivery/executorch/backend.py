@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
@@ -15,6 +16,7 @@ from torch._export.verifier import Verifier
 from torch.export import ExportedProgram
 
 from atonc.compiler.request.options import Options
+from atonc.delivery.executorch.operators import COPIES
 from atonc.delivery.generate import generating
 from atonc.delivery.layouts import layout as ways
 from atonc.delivery.layouts.every import layout_files, with_layout
@@ -43,6 +45,8 @@ def edge_onnx(program: ExportedProgram) -> Any:
     for node in program.graph.nodes:
         if isinstance(node.target, EdgeOpOverload):
             node.target = node.target._op
+        if node.target in COPIES:  # axes stay in their order, or the partitioner would not have taken it
+            node.target, node.args, node.kwargs = torch.ops.aten.clone.default, node.args[:1], {}
     aten = ExportedProgram(
         root=program.graph_module,
         graph=program.graph,

@@ -3,6 +3,9 @@ ONNX and read by our reader; `tests/delegates` compiles each."""
 
 from __future__ import annotations
 
+import operator
+
+import executorch.exir  # noqa: F401  (it registers operators of its own)
 import torch
 
 _aten = torch.ops.aten
@@ -47,6 +50,10 @@ FUNCTIONS = (
     _aten.elu.default,
     _aten.softmax.int,
     _aten.layer_norm.default,
+    _aten.group_norm.default,
+    _aten.instance_norm.default,
+    _aten.prelu.default,
+    _aten.upsample_bilinear2d.vec,
     _aten.adaptive_avg_pool2d.default,
     _aten.avg_pool2d.default,
     _aten.mean.dim,
@@ -56,11 +63,16 @@ ARITHMETIC = (
     _aten.add_.Tensor,
     _aten.sub.Tensor,
     _aten.mul.Tensor,
+    _aten.mul_.Tensor,
     _aten.div.Tensor,
+    _aten.maximum.default,
+    _aten.minimum.default,
     _aten.matmul.default,
     _aten.bmm.default,
 )
 
+_dims = torch.ops.dim_order_ops
+COPIES = (_dims._clone_dim_order.default, _dims._to_dim_order_copy.default)
 _qdq = torch.ops.quantized_decomposed
 # whole in what the partitioner is given: their pieces would be nodes of their own
 KEPT = (
@@ -72,6 +84,20 @@ KEPT = (
     _aten.layer_norm.default,
     _aten.pixel_shuffle.default,
     _aten.upsample_nearest2d.vec,
+    _aten.upsample_bilinear2d.vec,
+    _aten.group_norm.default,
+    _aten.instance_norm.default,
+    _aten.prelu.default,
+)
+# of one tensor
+MOVED = (
+    _aten.view_copy.default,
+    _aten.permute_copy.default,
+    _aten.squeeze_copy.dims,
+    _aten.unsqueeze_copy.default,
+    _aten.slice_copy.Tensor,
+    _aten.select_copy.int,
+    _aten.expand_copy.default,
 )
 # of a program in ExecuTorch's edge dialect
 EDGE = (
@@ -84,12 +110,6 @@ EDGE = (
     _aten.relu.default,
     _aten.hardtanh.default,
     _aten.clamp.default,
-    _aten.view_copy.default,
-    _aten.permute_copy.default,
-    _aten.squeeze_copy.dims,
-    _aten.unsqueeze_copy.default,
-    _aten.slice_copy.Tensor,
-    _aten.select_copy.int,
     _aten.cat.default,
     _aten.gelu.default,
     _aten.sigmoid.default,
@@ -105,5 +125,30 @@ EDGE = (
     _aten.div.Tensor,
     _aten.bmm.default,
     _aten.mm.default,
-    _aten.expand_copy.default,
+    *MOVED,
+    _aten.constant_pad_nd.default,
+    _aten.split_with_sizes_copy.default,
+    operator.getitem,
+    _aten.amax.default,
+    _aten.amin.default,
+    _aten.sum.dim_IntList,
+    _aten.maximum.default,
+    _aten.minimum.default,
+    _aten.abs.default,
+    _aten.neg.default,
+    _aten.exp.default,
+    _aten.log.default,
+    _aten.sqrt.default,
+    _aten.rsqrt.default,
+    _aten.reciprocal.default,
+    _aten.sin.default,
+    _aten.cos.default,
+    _aten.erf.default,
+    _aten.floor.default,
+    _aten.ceil.default,
+    _aten.round.default,
+    _aten.pow.Tensor_Scalar,
+    _aten.cumsum.default,
+    *COPIES,
 )
+PRODUCTS = (_aten.convolution.default, _aten.linear.default, _aten.mm.default, _aten.bmm.default)

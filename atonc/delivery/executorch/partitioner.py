@@ -14,7 +14,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 
 from atonc.compiler.request.options import Options
 from atonc.delivery.executorch.backend import OPTIONS, AtonBackend
-from atonc.delivery.executorch.operators import EDGE, KEPT
+from atonc.delivery.executorch.operators import COPIES, EDGE, KEPT, MOVED, PRODUCTS
 from atonc.machine.base.declare import arguments
 from atonc.machine.base.frozen import dataclass
 
@@ -70,13 +70,29 @@ class _Support(OperatorSupportBase):  # type: ignore[misc]
 
 def reason_against(node: Any) -> str:
     """Empty where a delegate can have it."""
-    if getattr(node.target, "_op", node.target) not in EDGE:
-        return "atonc has no such operator"
+    target = getattr(node.target, "_op", node.target)
+    if target not in EDGE:
+        return "atonc takes no such operator from ExecuTorch"
     values = node.meta.get("val")
-    shapes = [one.shape for one in (values if isinstance(values, (list, tuple)) else [values]) if one is not None]
-    if any(not isinstance(size, int) for shape in shapes for size in shape):
-        return "its sizes are open: all shapes are known when a network is compiled"
+    tensors = [one for one in (values if isinstance(values, (list, tuple)) else [values]) if one is not None]
+    if any(not isinstance(size, int) for one in tensors for size in one.shape):
+        return "its sizes are open, and all shapes are known when a network is compiled"
+    if target in COPIES:
+        order = node.kwargs.get("dim_order")
+        if order is not None and list(order) != list(range(len(order))):
+            return "it stores axes in another order, and delegates have them in that of the module"
+        if tensors[0].dtype != node.args[0].meta["val"].dtype:
+            return f"it makes {tensors[0].dtype} of {node.args[0].meta['val'].dtype}"
+    if target in PRODUCTS and not all(_is_quantised(one) for one in node.all_input_nodes[:2]):
+        return "it multiplies floats: AtonQuantizer gives scales to products, or it was told to leave this one"
     return ""
+
+
+def _is_quantised(node: Any) -> bool:
+    """Whether its values come from codes, perhaps moved since."""
+    while getattr(node.target, "_op", None) in (*MOVED, *COPIES):
+        node = node.args[0]
+    return "dequantize" in str(node.target)
 
 
 def _operator(node: Any) -> str:

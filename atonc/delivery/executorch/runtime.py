@@ -23,6 +23,7 @@ from atonc.delivery.firmware.building import STRICT, runtime_folder
 from atonc.delivery.trials.loading import LoaderRig
 from atonc.delivery.trials.npu_operator import install
 from atonc.machine.base.errors import AtoncError, ModelError, ToolError
+from atonc.machine.hw.machine import stm32n6
 
 _AGAIN = "write the .pte again with this release of atonc"
 _COMPILERS = ("c++", "g++", "clang++")
@@ -35,7 +36,9 @@ class _Operand(ctypes.Structure):
 
 _Why = (ctypes.c_void_p, ctypes.c_size_t)
 _INSTALL = ctypes.CFUNCTYPE(ctypes.c_ssize_t, ctypes.c_void_p, ctypes.c_size_t, *_Why)
-_RUN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_ssize_t, ctypes.POINTER(_Operand), ctypes.c_size_t, *_Why)
+_BLOCK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32, ctypes.c_uint64, ctypes.c_uint64)
+_GIVEN = (ctypes.POINTER(_Operand), ctypes.c_size_t, _BLOCK, ctypes.c_void_p)
+_RUN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_ssize_t, *_GIVEN, *_Why)
 _REMOVE = ctypes.CFUNCTYPE(None, ctypes.c_ssize_t)
 
 
@@ -102,7 +105,7 @@ def _kept_emulator() -> _Emulator:
         boards[number] = install(ctypes.string_at(data, size), "a delegate of AtonBackend", _AGAIN)
         return number
 
-    def run(number: int, operands: Any, amount: int) -> int:
+    def run(number: int, operands: Any, amount: int, block: Any, told: int) -> int:
         board = boards[number]
         inputs, outputs = board.inputs[0], board.outputs[0]
         given = [operands[k] for k in range(amount)]
@@ -110,8 +113,14 @@ def _kept_emulator() -> _Emulator:
         if sizes != [buffer.size_bytes for buffer in (*inputs, *outputs)]:
             raise ModelError(f"operands of {sizes} bytes, the network has others")
         values = [np.frombuffer(ctypes.string_at(one.data, one.bytes), np.uint8) for one in given[: len(inputs)]]
-        for one, made in zip(given[len(inputs) :], board.run(values).outputs, strict=True):
+        found, times = board.profile(values) if block else (board.run(values), [])
+        for one, made in zip(given[len(inputs) :], found.outputs, strict=True):
             ctypes.memmove(one.data, np.ascontiguousarray(made).tobytes(), one.bytes)
+        start, period_ns = 0, 1e3 / stm32n6().clocks.cpu_mhz
+        for time in times:
+            end = start + time.pre + time.npu + time.post
+            block(told, time.first, round(start * period_ns), round(end * period_ns))
+            start = end
         return 0
 
     def remove(number: int) -> None:

@@ -46,7 +46,8 @@ def _files(given: LayoutNetwork) -> Mapping[str, bytes]:
         "file_size": f"{len(given.image):,}",
         "left": f"{count(len(left), 'operator')} beside it ({listed(sorted(set(left)))})" if left else "nothing else",
     }
-    kernel = {path.name: path.read_bytes() for path in sorted(runtime_folder("tflm").iterdir())}
+    sources = (*runtime_folder("tflm").iterdir(), *runtime_folder("interpreters").iterdir())
+    kernel = {path.name: path.read_bytes() for path in sorted(sources)}
     runtime = ways.runtime_files("runtime")
     return {
         f"{given.name}.tflite": tflite_model.replaced(model, new),

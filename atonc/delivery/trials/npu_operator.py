@@ -14,18 +14,22 @@ from atonc.machine.base.errors import AtoncError, ModelError, ToolError
 
 def install(data: bytes, where: str, again: str) -> LoaderRig:
     """A board with the image; `again` says how to get data that are right."""
-    operator = npu_operator(data, where)
-    with tempfile.TemporaryDirectory(prefix="atonc_") as folder:
-        image = Path(folder, "network_rel.bin")
-        image.write_bytes(operator.image)
-        try:
-            rig, _ = loading.installed(loading.plan(image, "xip", hex(loading.FLASH)))
-        except ToolError:
-            raise
-        except FirmwareError as error:
-            raise ModelError(f"its image is refused: {error.line[:200]}", where=where, remedy=again) from error
-        except AtoncError as error:  # it names a file that nobody else knows
-            raise ModelError(error.what, where=where, rule=error.rule, remedy=again) from error
+    try:
+        operator = npu_operator(data, where)
+        rig = _board(operator.image)
+    except ToolError:
+        raise
+    except FirmwareError as error:
+        raise ModelError(f"its image is refused: {error.line[:200]}", where=where, remedy=again) from error
+    except AtoncError as error:  # it may name a file that nobody else knows
+        raise ModelError(error.what, where=where, rule=error.rule, remedy=again) from error
     if (len(rig.inputs.get(0, [])), len(rig.outputs.get(0, []))) != (operator.inputs, operator.outputs):
         raise ModelError("it says of itself other inputs or outputs than its image has", where=where, remedy=again)
     return rig
+
+
+def _board(content: bytes) -> LoaderRig:
+    with tempfile.TemporaryDirectory(prefix="atonc_") as folder:
+        image = Path(folder, "network_rel.bin")
+        image.write_bytes(content)
+        return loading.installed(loading.plan(image, "xip", hex(loading.FLASH)))[0]

@@ -12,6 +12,7 @@ from atonc.compiler.frontends.limits import model_bytes
 from atonc.compiler.request.options import Options
 from atonc.delivery.generate import generating, post
 from atonc.delivery.generate.post import PostProcessing
+from atonc.delivery.yolo import export
 from atonc.delivery.yolo.data import YoloData, as_bytes, read_data
 from atonc.delivery.yolo.heads import CLASSIFY, POSE, YoloModel, yolo_model
 from atonc.delivery.yolo.options import YoloOptions
@@ -44,13 +45,15 @@ class YoloNetwork:
     notes: tuple[str, ...] = ()
 
 
-def build(exported: Path, data: Path, wanted: YoloOptions, folder: Path) -> YoloNetwork:
-    """`exported`: an ONNX file. Everything that can be wrong with model and data is said before the long work."""
+def build(given: Path, data: Path, wanted: YoloOptions, folder: Path) -> YoloNetwork:
+    """`given`: a .pt, or an ONNX file. What is wrong with model and data is said before the long work."""
+    folder.mkdir(parents=True, exist_ok=True)
+    own = given.suffix.lower() == ".pt"
+    exported = export.exported(given, wanted.imgsz, folder / f"{given.stem}.onnx") if own else given
     parsed = loading.fixed(loading.parse(model_bytes(exported), exported.name), {}, exported.name)
     model = yolo_model(parsed, exported.name)
     found = read_data(data, model)
     loading.cut(parsed, model.outputs)
-    folder.mkdir(parents=True, exist_ok=True)
     whole, small = folder / f"{exported.stem}_float.onnx", folder / f"{exported.stem}_int8.onnx"
     write_file(whole, parsed.SerializeToString(deterministic=True))
     quantised = quantize(whole, _written(found.calibration, folder / "calibration.json"), _quantize(wanted, found))

@@ -38,6 +38,7 @@ FILES = {
     "evaluate": "verbs.quantize",
     "run": "verbs.run",
     "compare": "verbs.compare",
+    "estimate": "verbs.quantize",
     "sweep": "verbs.quantize",
     "yolo": "verbs.yolo",
     "view": "verbs.run",

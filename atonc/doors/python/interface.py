@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from atonc.compiler.compile.pipeline import Compiled
-    from atonc.compiler.ir import Array
+    from atonc.compiler.ir import Array, Graph
     from atonc.delivery.application.building import BuiltApplication
     from atonc.delivery.application.updating import BuiltUpdate
     from atonc.delivery.boards.checking import Checked
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from atonc.doors.python.compilation import Compilation
     from atonc.doors.python.results import (
         ComparisonResult,
+        EstimateResult,
         EvaluationResult,
         QuantisedResult,
         SweepTable,
@@ -380,6 +381,34 @@ def run(
     if isinstance(network, EmulatedNetwork):
         return run_loaded(network, inputs)
     return run_compiled(network.compiled if isinstance(network, Compilation) else network, inputs)
+
+
+def estimate(model: Model | Graph, example: Any = None, **options: Any) -> EstimateResult:
+    """What a model costs that nobody has trained or quantised yet (docs/estimate.md): milliseconds, RAM, flash, energy,
+    and a table of its layers. Also of a quantised one, faster than by compiling it.
+
+    A path, bytes or `onnx.ModelProto`, a graph of ours, or a PyTorch module with an `example` of its inputs. Of the
+    options of `atonc.compile` those count that say for what and how much of a model is compiled.
+
+    >>> found = atonc.estimate("examples/digits/digits.tflite")
+    >>> 0 < found.latency_ms < 1, found.layers[0].kind
+    (True, 'conv')
+    """
+    from atonc.compiler.ir import Graph
+    from atonc.doors.python.results import EstimateResult
+    from atonc.insight.estimating.estimate import TAKEN
+    from atonc.insight.estimating.estimate import estimate as estimated
+
+    asked: Options = arguments(Options, options)
+    if others := sorted(name for name in options if name.replace("-", "_") not in TAKEN):
+        raise InputError(f"{others[0][:60]} does not count in an estimate", remedy=f"it takes {', '.join(TAKEN)}")
+    if isinstance(model, Graph):
+        return EstimateResult.of(estimated(model, asked))
+    from atonc.insight.quantizing.from_torch import onnx_of_module
+
+    given: Model = model if example is None else onnx_of_module(model, example)
+    with in_notebook(), model_file(given) as file:
+        return EstimateResult.of(estimated(file, asked))
 
 
 def explain(place: Model, prices: bool = False, **options: Any) -> NetworkView:

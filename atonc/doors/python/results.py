@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from atonc.doors.python.compilation import data_frame
+from atonc.insight.estimating.estimate import Estimate
 from atonc.insight.evaluating.run import Evaluation
 from atonc.insight.explain.compare import Comparison
 from atonc.insight.quantizing.types import Quantised
@@ -115,6 +116,14 @@ class QuantisedResult(Result, Quantised):
         from atonc.insight.report.quantize_text import document
 
         return document(self, "")
+
+
+class EstimateResult(Result, Estimate):
+    @cached_property
+    def document(self) -> Document:
+        from atonc.insight.report.estimate_text import document
+
+        return document(self, every=True)
 
 
 class SweepTable(Result, Sweep):

@@ -1,5 +1,6 @@
 """Models and data sets: `atonc quantize` makes a float model an int8 model for the NPU, `atonc evaluate` gives accuracy
-with the chip's numbers, `atonc sweep` tables of models x sizes x options x boards, or of applications."""
+with the chip's numbers, `atonc estimate` what a model would cost, `atonc sweep` tables of models x sizes x options x
+boards, or of applications."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from atonc.compiler.request.options import MODEL, Options
 from atonc.doors.verbs.compiling import compiler_options, model_options, model_path
-from atonc.doors.verbs.parser import OUTPUT, SHOWN, Command, arg, declared_values, flags
+from atonc.doors.verbs.parser import OUTPUT, SHOWN, Command, arg, declared_values, flags, single
 from atonc.doors.verbs.reply import CommandReply, document, file_hash, note
 from atonc.insight.evaluating.options import EvaluateOptions
 from atonc.insight.quantizing.types import DATA, QuantizeOptions
@@ -141,6 +142,14 @@ def evaluation_pages(found: Evaluation, model: Path, compiler: Options, name: st
     return {EVALUATION: page(found, about, {said: report}), report: html_page(network)}
 
 
+def _estimate(options: argparse.Namespace) -> CommandReply:
+    from atonc.insight.estimating.estimate import TAKEN, estimate
+    from atonc.insight.report import estimate_text
+
+    found = estimate(options.model, Options(**{name: getattr(options, name) for name in TAKEN}))
+    return CommandReply("estimate", estimate_text.document(found, options.verbose), file_hash(options.model))
+
+
 def _sweep(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.application.comparing import sweep
     from atonc.delivery.generate import preflight
@@ -206,6 +215,21 @@ COMMANDS = (
             "atonc evaluate model.tflite --data flowers  # a folder for each class",
             "atonc evaluate int8.onnx --data coco.json --images val --decoder st_yolox",
         ),
+    ),
+    Command(
+        "estimate",
+        "what a float or quantised model would cost, with assumed weights and without a search",
+        _estimate,
+        (
+            arg("model", title=MODEL, type=Path, metavar="MODEL", help="float or quantised .onnx or .tflite"),
+            single("board", "mpool", "npu_mhz", "cpu_mhz", "flash_mbps", "cut_outputs", "fixed_shapes"),
+            SHOWN,
+        ),
+        (
+            "atonc estimate float.onnx  # before it is trained",
+            "atonc estimate candidate.tflite --board nucleo-n657x0-q --json",
+        ),
+        "Estimates latency, RAM, flash and energy of a model in about a second (docs/estimate.md).",
     ),
     Command(
         "sweep",

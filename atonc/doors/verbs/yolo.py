@@ -16,16 +16,21 @@ from atonc.machine.base.errors import InputError
 
 def _yolo(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.generate import preflight
+    from atonc.delivery.yolo.export import require_package
 
     model: Path = options.model
     wanted = declared_values(YoloOptions, options)
     if not model.is_file():
         raise missing(model)
-    if model.suffix.lower() != ".onnx":
+    if model.suffix.lower() not in (".onnx", ".pt"):
         raise InputError(
-            "is no ONNX file", where=str(model), rule="the model is what yolo export format=onnx gives",
+            "is no ONNX file", where=str(model), rule="the model is best.pt, or what yolo export format=onnx gives",
             remedy=f"yolo export model={model.name} format=onnx",
         )  # fmt: skip
+    if model.suffix.lower() == ".pt":
+        require_package(model)
+    elif wanted.imgsz:
+        raise InputError("an export has its size", where="--imgsz", remedy="export again with imgsz=")
     preflight.check_packages("onnx", "onnxruntime", "yaml", "PIL", extra="yolo")
     preflight.check_folder(options.output, model)
     from atonc.delivery.texts import yolo_text
@@ -43,7 +48,7 @@ COMMANDS = (
         "a network of Ultralytics and its data.yaml: int8, accuracy, C with boxes",
         _yolo,
         (
-            arg("model", title=MODEL, type=Path, metavar="MODEL", help="float .onnx of `yolo export`"),
+            arg("model", title=MODEL, type=Path, metavar="MODEL", help="best.pt, or float .onnx of `yolo export`"),
             arg(
                 "--data", title=DATA, type=Path, required=True, metavar="data.yaml",
                 help="the data set of the training; for classes the folder with train and val",
@@ -57,7 +62,7 @@ COMMANDS = (
         ),
         (
             "atonc yolo best.onnx --data data.yaml  # detection, key points, masks, classes",
-            "atonc yolo best.onnx --data data.yaml --conf 0.4 --limit 200 --json",
+            "atonc yolo best.pt --data data.yaml --imgsz 256 --conf 0.4 --limit 200",
         ),
         "Cuts the network where the NPU ends, quantises it on its data set, measures accuracy in float and in the "
         "chip's arithmetic, and writes C for the network and for its boxes (docs/yolo.md).",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -210,6 +211,10 @@ class Decoder:
         flat = [np.ascontiguousarray(output, np.float32).reshape(-1) for output in outputs]
         with np.errstate(all="ignore"):
             return suppressed(self.told_by(flat).candidates(flat), self.limits)
+
+    def within(self, **limits: Any) -> Decoder:
+        """The same with other limits."""
+        return replace(self, limits=replace(self.limits, **limits))
 
     def mask(self, outputs: Sequence[Array], found: Boxes, number: int) -> NDArray[np.bool_]:
         """[rows, columns] of the prototypes: the pixels of one box, inside of it only."""

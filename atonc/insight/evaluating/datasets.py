@@ -160,6 +160,7 @@ class Dataset:
         return any(entry.truth is not None for entry in self.entries)
 
 
+ARRAYS = (".npz", ".npy")
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm")
 IMAGES, MASKS = "images", "masks"
 
@@ -260,6 +261,23 @@ def array_data(path: Path, inputs: Sequence[Tensor]) -> Dataset:
     if labels is not None:
         truths = [int(v) for v in labels] if plain else [{"row": k} for k in range(count)]
     return Dataset(kind_of(labels), tuple(DatasetEntry(f"row {k}", path, k, truths[k]) for k in range(count)))
+
+
+def array_files(folder: Path) -> list[Path]:
+    """All below a folder, where no pictures are."""
+    found = [path for path in islice(folder.rglob("*"), MOST_SAMPLES) if not path.name.startswith(".")]
+    pictures = any(path.suffix.lower() in SUFFIXES for path in found)
+    return [] if pictures else sorted(path for path in found if path.suffix.lower() in ARRAYS)
+
+
+def joined(parts: Sequence[Dataset], where: str) -> Dataset:
+    """Files of arrays one behind the other: labels count where all have labels of one kind."""
+    kinds, without = {part.kind for part in parts}, sum(not part.labelled for part in parts)
+    if 0 < without < len(parts) or len(kinds) > 1:
+        seen = f"{without} of {len(parts)} files have no labels" if without else "labels of some files are sequences"
+        raise InputError(seen, where=where, remedy="give labels of one kind in every file, or in none")
+    entries = (replace(one, name=f"{one.file.name}, {one.name}") for part in parts for one in part.entries)
+    return Dataset(kinds.pop(), tuple(entries))
 
 
 def kind_of(labels: Array | None) -> str:
@@ -475,7 +493,8 @@ def _opened(options: EvaluateOptions, inputs: Sequence[Tensor], kept: Path) -> D
         raise InputError("no data given", remedy="name a folder, a COCO .json, an .npz, a .csv or module:function")
     path = Path(options.data)
     if path.is_dir():
-        return picture_folder(path)
+        files = array_files(path)
+        return joined([array_data(file, inputs) for file in files], options.data) if files else picture_folder(path)
     if not path.exists() and ":" in options.data and not options.data.startswith(("/", ".")):
         return generated(options.data, inputs, kept, options.samples_together)
     if not path.exists():

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from math import prod, sqrt
@@ -16,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atonc.compiler.ir import Array
-from atonc.insight.evaluating.boxes import Decoder, overlaps, scale_of, table
+from atonc.insight.evaluating.boxes import HEADS, Decoder, overlaps, scale_of, table
 from atonc.insight.evaluating.datasets import SEQUENCES, Dataset, Fit, user_function
-from atonc.insight.evaluating.decoders import decoder_for
+from atonc.insight.evaluating.decoders import FAMILIES, decoder_for
 from atonc.insight.evaluating.options import EvaluateOptions
 from atonc.machine.base.errors import InputError, ToolError
 from atonc.machine.base.frozen import dataclass
@@ -517,8 +516,13 @@ class Keypoints(Metric):
 
     name = "keypoints"
 
-    def __init__(self, shapes: Sequence[tuple[int, ...]], side: tuple[int, int]) -> None:
-        self.side, shape = side, shapes[0]
+    def __init__(
+        self, shapes: Sequence[tuple[int, ...]], side: tuple[int, int], decoder: Decoder | None = None
+    ) -> None:
+        """`decoder`: of a network whose boxes have points."""
+        self.side, self.decoder, shape = side, decoder, shapes[0]
+        if decoder is not None:
+            return
         self._single = shape[-1] == 3 and len(shape) == 4 and shape[1] == 1
         self._map = len(shape) == 4 and not self._single
         many = len(shape) == 3 and min(shape[-2:]) > 5 and (min(shape[-2:]) - 5) % 3 == 0
@@ -537,6 +541,9 @@ class Keypoints(Metric):
 
     def _persons(self, outputs: Sequence[Array]) -> list[tuple[float, Array]]:
         """Points in pixels of the input."""
+        if self.decoder is not None:
+            found = self.decoder(outputs)
+            return [(float(score), points) for score, points in zip(found.scores, found.points, strict=True)]
         values, side = outputs[0].astype(np.float64), np.array(self.side, np.float64)
         if self._single:
             points = values.reshape(-1, 3)
@@ -689,10 +696,13 @@ def metric_for(
     """`words`: decoder, anchors, iou, blank; `outputs`: shapes; `side`: width and height of the input."""
     if name == "map":
         decoder = decoder_for(words["decoder"], words["anchors"], outputs, side)
-        limits = replace(decoder.limits, overlap=words["iou"] or decoder.limits.overlap)
-        return Detection(replace(decoder, limits=limits))
+        return Detection(decoder.within(overlap=words["iou"] or decoder.limits.overlap))
     if name == "edit":
         return EditDistance(outputs, words["blank"])
+    if name == "keypoints" and FAMILIES.get(words["decoder"], FAMILIES["yolov8"]).placed == HEADS:
+        decoder = decoder_for(words["decoder"], words["anchors"], outputs, side)
+        overlap = words["iou"] or decoder.limits.overlap
+        return Keypoints(outputs, side, decoder.within(score=LEAST_SCORE, most=MOST_PERSONS, overlap=overlap))
     if name == "keypoints":
         return Keypoints(outputs, side)
     plain = {metric.name: metric for metric in (Top, MeanIou, DistanceMetric)}

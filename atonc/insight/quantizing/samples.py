@@ -13,14 +13,13 @@ from atonc.compiler.inputs.arrays import read_arrays
 from atonc.compiler.inputs.images import is_picture, read_image
 from atonc.compiler.ir import Array
 from atonc.insight.evaluating import datasets
-from atonc.insight.evaluating.datasets import LABELS, SUFFIXES, Dataset, DatasetEntry
+from atonc.insight.evaluating.datasets import ARRAYS, LABELS, SUFFIXES, Dataset, DatasetEntry
 from atonc.insight.quantizing.types import LEAST_SAMPLES, QuantizeOptions
 from atonc.machine.base import progress
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count
 
-ARRAYS = (".npz", ".npy")
 ODD = 1000.0  # times the usual size of a sample: nothing of the usual ones is left in 8 bits
 HUGE = 1e6  # values beyond, or all below its inverse, are no unit that somebody trains with
 Feed = dict[str, Array]
@@ -91,7 +90,7 @@ def _of_folder(
     if not data.entries:
         arrays = [file for file in files if file.suffix.lower() in ARRAYS]
         if arrays:
-            return [feed for file in arrays for feed in _of_file(file, shapes)], None, []
+            return _of_files(arrays, shapes)
         raise InputError(
             "the folder is empty" if not files else f"no image among its {count(len(files), 'file')}",
             where=str(path),
@@ -163,8 +162,15 @@ def read_sequences(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> list[li
     return [frames for frames in found if frames]
 
 
-def _of_file(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> list[Feed]:
-    return _of_arrays(read_arrays(path), shapes, path)
+def _of_files(
+    files: Sequence[Path], shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[list[Feed], Dataset | None, list[str]]:
+    parts = [_of_labelled(file, shapes)[:2] for file in files]
+    feeds = [feed for own, _ in parts for feed in own]
+    try:
+        return feeds, datasets.joined([data for _, data in parts], str(files[0].parent)), []
+    except InputError as error:
+        return feeds, None, [f"labels are not used: {error.one_line}"]
 
 
 def _of_labelled(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> tuple[list[Feed], Dataset, list[str]]:

@@ -6,8 +6,13 @@
 #define ATONC_PORT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
+#include <executorch/runtime/core/event_tracer_hooks_delegate.h>
 #include <executorch/runtime/core/memory_allocator.h>
+#include <executorch/runtime/platform/log.h>
+
+#define ATONC_SAY(...) ET_LOG(Error, "AtonBackend: " __VA_ARGS__)
 
 namespace atonc {
 
@@ -16,19 +21,23 @@ struct Operand {
     size_t bytes;
 };
 
-/* Why something was refused, for the log. */
-struct Reason {
-    char text[256];
-};
+/* For the profile: one block of epochs, which has the number of its first epoch. */
+inline void LogBlock(executorch::runtime::EventTracer *tracer, int32_t epoch, uint64_t start, uint64_t end) {
+    executorch::runtime::event_tracer_log_profiling_delegate(tracer, nullptr, static_cast<uint32_t>(epoch), start, end);
+}
 
-/* Installs the network that `data` holds; null where it is refused. `memory` lives as long as the method. */
-void *Install(executorch::runtime::MemoryAllocator *memory, const void *data, size_t bytes, Reason *why);
+namespace port {
+
+/* Installs the network that `data` holds; null where it is refused, and the log says why. `memory` and `data` live as
+ * long as the method. */
+void *Install(executorch::runtime::MemoryAllocator *memory, const void *data, size_t bytes);
 
 /* One inference: inputs, then outputs, as the network has them. False where it is refused or failed. */
-bool Run(void *network, const Operand *operands, size_t count, Reason *why);
+bool Run(void *network, const Operand *operands, size_t count, executorch::runtime::EventTracer *tracer);
 
 void Remove(void *network);
 
+} // namespace port
 } // namespace atonc
 
 #endif

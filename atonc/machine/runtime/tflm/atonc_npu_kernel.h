@@ -3,7 +3,7 @@
  *
  *     resolver.AddCustom(ATONC_NPU_CODE, atonc::Register_NPU());
  *
- * Build it and the runtime with LL_ATON_RT_RELOC. The model must lie at a multiple of ATONC_NPU_LINE, where the NPU can
+ * Build it and the runtime with LL_ATON_RT_RELOC. The model must lie at a multiple of 64, where the NPU can
  * read it: weights and programs are run from there.
  */
 #ifndef ATONC_NPU_KERNEL_H
@@ -14,14 +14,13 @@
 #include "tensorflow/lite/micro/micro_common.h"
 
 #define ATONC_NPU_CODE "atonc-npu"
-#define ATONC_NPU_LINE 64
 
 namespace atonc {
 TFLMRegistration *Register_NPU();
 }
 
-/* RAM outside the chip for networks that want some: so many bytes, at a multiple of ATONC_NPU_LINE. The weak default
- * has none. Networks of several operators may share it: nothing stays there between two runs. */
+/* RAM outside the chip for networks that want some: so many bytes, at a multiple of 64. The weak default has none.
+ * Networks of several operators may share it: nothing stays there between two runs. */
 extern "C" void *atonc_npu_external_ram(size_t bytes);
 
 #endif

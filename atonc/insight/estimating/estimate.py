@@ -1,0 +1,134 @@
+"""The program of a model as it is assumed, built once: nobody searches for a better one, nothing is verified."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from atonc.compiler.compile.pipeline import Compiled, read_model, setting_of
+from atonc.compiler.ir import Graph, layer_name
+from atonc.compiler.ops.shapes import graph_macs, macs
+from atonc.compiler.passes import order
+from atonc.compiler.request.options import Options
+from atonc.compiler.request.target import memories
+from atonc.compiler.search.candidate import Candidate, Setting
+from atonc.compiler.search.generators import GENERATORS
+from atonc.compiler.search.log import Verdict
+from atonc.compiler.search.loop import search
+from atonc.compiler.select.decisions import FIRST
+from atonc.insight.estimating.assume import QuietRun, is_float, with_codes, with_plain_weights
+from atonc.insight.explain.ours import own_steps
+from atonc.machine.base import progress
+from atonc.machine.base.errors import plain
+from atonc.machine.base.frozen import dataclass
+
+WEIGHTS = "random weights, none of which needs more precision than another"
+CODES = "int8 of a float model, with scales that fit; its inputs and outputs are int8"
+FIRST_PROGRAM = "the first program that fits the memory: a compilation searches for a faster one, and verifies it"
+TAKEN = ("board", "mpool", "npu_mhz", "cpu_mhz", "flash_mbps", "cut_outputs", "fixed_shapes")  # options that count here
+
+
+@dataclass(frozen=True)
+class EstimatedLayer:
+    name: str
+    kind: str
+    shape: tuple[int, ...]  # of its first output
+    on_cpu: bool
+    milliseconds: float  # 0 where it costs nothing, or shares another layer's epochs
+    macs: int
+    weights_bytes: int
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Predicted of a program that nobody has written."""
+
+    model: str
+    board: str
+    latency_ms: float
+    latency_low_ms: float  # error bounds of the prediction, if this were the program
+    latency_high_ms: float
+    cpu_ms: float  # of it
+    energy_uj: float  # likely: core and memories
+    ram_bytes: int
+    spilled_bytes: int  # of it outside the chip
+    flash_bytes: int  # weights, and constants of the CPU's layers
+    macs: int
+    layers: tuple[EstimatedLayer, ...]
+    assumed: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def estimate(model: Path | Graph, options: Options | None = None) -> Estimate:
+    """A float or quantised model: a file, or a graph that was read from one."""
+    asked = replace(options or Options(), verify=False, allow_float=True)
+    name, source = (model.name, model) if isinstance(model, Graph) else (plain(model.name), read_model(model, asked))
+    assumed = (CODES, WEIGHTS, FIRST_PROGRAM) if is_float(source) else (WEIGHTS, FIRST_PROGRAM)
+    built = _built(assumed_setting(source, asked))
+    return _estimate(name, built, assumed)
+
+
+def assumed_setting(source: Graph, options: Options) -> Setting:
+    progress.stage("simplifying the graph")
+    graph = with_plain_weights(order.run(with_codes(source) if is_float(source) else source, options))
+    setting = setting_of(source, graph, options, memories(options))
+    return replace(setting, calibrate=lambda: [QuietRun(setting.graph)])
+
+
+def _built(setting: Setting) -> Candidate:
+    """The first program; where it finds no memory, what is tried next."""
+    return search(setting, FIRST, tuple(one for one in GENERATORS if one.of == Verdict.NO_MEMORY))[0]
+
+
+def _estimate(name: str, built: Candidate, assumed: tuple[str, ...]) -> Estimate:
+    made, setting, cost = built.made, built.setting, built.cost
+    graph = setting.graph
+    compiled = Compiled(
+        source=graph,
+        graph=graph,
+        mapped=made.mapped,
+        scheduled=made.scheduled,
+        layout=made.layout,
+        program=made.program,
+        findings=(),
+        report=None,
+        seconds=0.0,
+        memory=setting.memory,
+        target=setting.target,
+        priced=(made.program, cost),
+    )
+    memory, (low, high) = compiled.memory_use(), cost.band.around(cost.latency_ms)
+    return Estimate(
+        model=name,
+        board=setting.options.board,
+        latency_ms=cost.latency_ms,
+        latency_low_ms=low,
+        latency_high_ms=high,
+        cpu_ms=cost.cpu_ms,
+        energy_uj=cost.energy.uj.likely,
+        ram_bytes=memory.ram_bytes,
+        spilled_bytes=memory.spilled_bytes,
+        flash_bytes=memory.flash_bytes,
+        macs=graph_macs(graph),
+        layers=tuple(_layers(compiled)),
+        assumed=assumed,
+    )
+
+
+def _layers(compiled: Compiled) -> Iterator[EstimatedLayer]:
+    tensors, own = compiled.graph.tensors, own_steps(compiled, compiled.cost.steps)
+    for op in compiled.graph.ops:
+        constants = (tensors[name].data for name in dict.fromkeys(op.inputs) if name)
+        yield EstimatedLayer(
+            name=layer_name(op),
+            kind=op.kind,
+            shape=tensors[op.outputs[0]].shape,
+            on_cpu=op.name in compiled.mapped.on_cpu,
+            milliseconds=sum(row.cost.milliseconds for row in own.get(op.name, ())),
+            macs=macs(op, tensors),
+            weights_bytes=sum(data.nbytes for data in constants if data is not None),
+        )

@@ -1,0 +1,146 @@
+"""How far is an estimate from a full compilation, and what does it take?
+
+Every model is compiled as users do, without verification, and estimated twice: as it is, with other weights, and from a
+float copy of it, whose codes and scales are assumed. Times are predicted; seconds are processor time of the estimate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from atonc.compiler.compile.pipeline import compile_file, read_model
+from atonc.compiler.ir import Graph, Op, Tensor
+from atonc.compiler.request.options import Options
+from atonc.insight.estimating.estimate import estimate
+from atonc.machine.base.errors import AtoncError
+from benchmarks.shared import tables
+from benchmarks.shared.corpus import by_size, chosen
+from benchmarks.shared.declare import COUNT, FRESH, KEEP, MODEL_FILES, ONLY, WRITE, Report
+from benchmarks.shared.kept import Kept
+
+GROUP = "speed"
+ARGUMENTS = (MODEL_FILES, ONLY, COUNT.but(default=1000, help="models, the small ones first"), KEEP, FRESH, WRITE)
+FIGURES = ("latency_ms", "ram_bytes", "flash_bytes", "energy_uj")
+CLASSES = (0.0, 0.1, 1.0, 5.0, float("inf"))  # milliseconds
+OPTIONS = Options(verify=False, allow_float=True)
+WEIGHTED = ("conv", "dense", "transpose_conv")
+CONVERSIONS = ("quantize", "dequantize", "requantize")
+
+Record = dict[str, float]
+
+
+def as_float(graph: Graph) -> Graph:
+    """The model that a quantised one may have come from: its real weights, and nothing rounded between layers."""
+    tensors = {name: _real(tensor) for name, tensor in graph.tensors.items()}
+    same, ops = dict[str, str](), list[Op]()
+    for op in graph.ops:
+        inputs, target = tuple(same.get(name, name) for name in op.inputs), op.outputs[0]
+        if op.kind in WEIGHTED and len(inputs) > 2 and inputs[2] and tensors[inputs[2]].dtype == "int32":
+            bias = tensors[inputs[2]]  # without a scale: units of the accumulator
+            tensors[bias.name] = replace(bias, dtype="float32", data=np.zeros(bias.shape, np.float32))
+        if op.kind not in CONVERSIONS:
+            ops.append(replace(op, inputs=inputs))
+        elif target in graph.outputs:
+            ops.append(Op("identity", op.name, inputs, op.outputs, {}, op.origin))
+        elif tensors[inputs[0]].is_constant:
+            tensors[target] = replace(tensors[inputs[0]], name=target)
+        else:
+            same[target] = inputs[0]
+    return replace(graph, tensors=tensors, ops=tuple(ops))
+
+
+def _real(tensor: Tensor) -> Tensor:
+    quant, data = tensor.quant, tensor.data
+    if quant is None:
+        return tensor
+    if data is not None:
+        codes = data.astype(np.float64) - quant.along(quant.zero_points, data.ndim)
+        data = (codes * quant.along(quant.scales, data.ndim)).astype(np.float32)
+    return replace(tensor, dtype="float32", quant=None, data=data)
+
+
+def measured(model: Path) -> Record:
+    """Empty where the model is refused."""
+    try:
+        compiled = compile_file(model, OPTIONS)
+    except AtoncError:
+        return {}
+    memory, cost = compiled.memory_use(), compiled.cost
+    figures = cost.latency_ms, memory.ram_bytes, memory.flash_bytes, cost.energy.uj.likely
+    found = dict(zip(FIGURES, figures, strict=True))
+    started = time.process_time()
+    one = estimate(model)
+    found["seconds"] = time.process_time() - started
+    found |= {f"estimated {name}": getattr(one, name) for name in FIGURES}
+    float_graph = as_float(read_model(model, OPTIONS))
+    started = time.process_time()
+    found["float latency_ms"] = estimate(float_graph).latency_ms
+    found["float seconds"] = time.process_time() - started
+    return found
+
+
+def off(record: Record, name: str, kind: str = "estimated") -> float:
+    """Relative, of a figure that may be nothing."""
+    return record[f"{kind} {name}"] / record[name] - 1 if record[name] else 0.0
+
+
+def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
+    ranks = [np.argsort(np.argsort(values, kind="stable"), kind="stable") for values in (a, b)]
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:+.1f} %"
+
+
+def rows(found: Mapping[str, Record]) -> Iterator[tuple[str, ...]]:
+    for name, record in found.items():
+        errors = [_percent(off(record, figure)) for figure in FIGURES]
+        more = (
+            _percent(off(record, "latency_ms", "float")),
+            f"{record['seconds']:.2f}",
+            f"{record['float seconds']:.2f}",
+        )
+        yield tables.in_a_cell(name), f"{record['latency_ms']:.3f}", *errors, *more
+
+
+def classes(found: Mapping[str, Record]) -> Iterator[tuple[str, ...]]:
+    for low, high in (*pairwise(CLASSES), (CLASSES[0], CLASSES[-1])):
+        some = [one for one in found.values() if low <= one["latency_ms"] < high]
+        if some:
+            errors = [np.abs([off(one, figure) for one in some]) for figure in FIGURES]
+            floats = np.abs([off(one, "latency_ms", "float") for one in some])
+            seconds = [np.median([one[kind] for one in some]) for kind in ("seconds", "float seconds")]
+            title = f"{low:g} to {high:g} ms" if high < CLASSES[-1] else f"from {low:g} ms" if low else "all"
+            medians = [_percent(float(np.median(one))) for one in (*errors, floats)]
+            worst = [_percent(float(one.max())) for one in (errors[0], floats)]
+            yield title, str(len(some)), *medians, *worst, *(f"{value:.2f}" for value in seconds)
+
+
+def run(arguments: argparse.Namespace) -> Report:
+    kept, models = Kept(arguments.keep, arguments.fresh), by_size(chosen(arguments))[: arguments.count]
+    found = {model.name: kept.of(model.name, partial(measured, model)) for model in models}
+    good = {name: record for name, record in found.items() if record}
+    compiled = [record["latency_ms"] for record in good.values()]
+    ranks = [
+        rank_correlation(compiled, [record[f"{kind} latency_ms"] for record in good.values()])
+        for kind in ("estimated", "float")
+    ]
+    lines = ["# Estimates against full compilations", "", (__doc__ or "").partition("\n\n")[2].strip(), ""]
+    lines.append(
+        f"{len(good)} models; rank correlation of the latency {ranks[0]:.4f}, from float copies {ranks[1]:.4f}."
+    )
+    named = ("latency", "RAM", "flash", "energy", "latency, float")
+    titles = ("", ">models", *(f">{name}" for name in named), ">worst", ">worst, float", ">s", ">s, float")
+    lines += ["", "Median errors without their sign:", "", *tables.table(titles, list(classes(good)))]
+    titles = ("network", ">compiled ms", *(f">{name}" for name in named), ">s", ">s, float")
+    lines += ["", *tables.table(titles, list(rows(good)))]
+    return Report("\n".join(lines) + "\n")

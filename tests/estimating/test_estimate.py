@@ -1,0 +1,122 @@
+"""Estimates against the compilation of the same model, from its codes and from a float copy."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import atonc
+from atonc.compiler.compile.pipeline import compile_file, read_model
+from atonc.compiler.ir import Graph, Op, Tensor
+from atonc.compiler.passes import order
+from atonc.compiler.request.options import Options
+from atonc.doors.cli.cli import main
+from atonc.insight.estimating.assume import is_float, with_codes, with_plain_weights
+from atonc.insight.estimating.estimate import estimate
+from benchmarks.estimate import as_float
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+DIGITS = EXAMPLES / "digits" / "digits.tflite"
+OPTIONS = Options(verify=False, allow_float=True)
+MODELS = [DIGITS, EXAMPLES / "story" / "story_int8.onnx", EXAMPLES / "denoiser" / "denoiser_int8.onnx"]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.stem)
+def test_a_quantised_model_costs_what_its_compilation_does(model: Path) -> None:
+    found, compiled = estimate(model), compile_file(model, OPTIONS)
+    memory = compiled.memory_use()
+    assert found.latency_ms == pytest.approx(compiled.cost.latency_ms, rel=0.05)
+    assert found.ram_bytes == pytest.approx(memory.ram_bytes, rel=0.1)
+    assert found.flash_bytes == pytest.approx(memory.flash_bytes, rel=0.05)
+    assert found.energy_uj == pytest.approx(compiled.cost.energy.uj.likely, rel=0.05)
+
+
+def test_a_float_model_costs_what_it_will_when_it_is_quantised() -> None:
+    found, compiled = estimate(as_float(read_model(DIGITS, OPTIONS))), compile_file(DIGITS, OPTIONS)
+    assert found.latency_ms == pytest.approx(compiled.cost.latency_ms, rel=0.1)
+    memory = compiled.memory_use()  # a softmax on codes has a table in the C file, one on real values has none
+    assert found.flash_bytes == pytest.approx(memory.flash_bytes - memory.code_constants_bytes, rel=0.05)
+    assert any("int8 of a float" in one for one in found.assumed)
+
+
+def test_the_layers_are_the_whole() -> None:
+    found = estimate(DIGITS)
+    assert sum(layer.milliseconds for layer in found.layers) == pytest.approx(found.latency_ms, rel=1e-6)
+    assert sum(layer.macs for layer in found.layers) == found.macs
+    assert [layer.on_cpu for layer in found.layers][-1]
+
+
+def _float_graph(*ops: Op, size: int = 8) -> Graph:
+    """A layer with 8 channels, and operators behind it; the last one gives the output."""
+    names = {name for op in ops for name in (*op.inputs, *op.outputs)}
+    shape = (1, size, size, 8)
+    known = {name: Tensor(name, shape, "float32") for name in (*names, "x", "y")}
+    known |= {name: Tensor(name, (), "float32", data=np.float32(3).reshape(())) for name in names if name.isupper()}
+    known["w"] = Tensor("w", (8, 3, 3, 8), "float32", data=np.ones((8, 3, 3, 8), np.float32))
+    attrs = {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1, "layout": "NHWC"}
+    first = Op("conv", "first", ("x", "w"), ("y",), attrs)
+    return Graph(known, (first, *ops), ("x",), (ops[-1].outputs[0],), "float")
+
+
+def _kinds(graph: Graph) -> list[str]:
+    return [op.kind for op in order.run(with_codes(graph), OPTIONS).ops]
+
+
+def test_an_activation_stays_with_its_layer() -> None:
+    assert _kinds(_float_graph(Op("relu", "act", ("y",), ("z",)))) == ["conv"]
+
+
+def test_a_function_that_is_written_with_several_operators_is_one_table() -> None:
+    written = _float_graph(
+        Op("add", "plus", ("y", "THREE"), ("a",)),
+        Op("clip", "clip", ("a",), ("b",), {"low": 0.0, "high": 6.0}),
+        Op("mul", "times", ("y", "b"), ("c",)),
+    )
+    assert _kinds(written) == ["conv", "table"]
+
+
+def test_codes_are_given_to_all_that_flows() -> None:
+    graph = with_codes(_float_graph(Op("add", "sum", ("x", "y"), ("z",))))
+    assert {graph.tensors[name].dtype for name in ("x", "y", "z")} == {"int8"}
+    assert is_float(_float_graph(Op("relu", "act", ("y",), ("z",)))) and not is_float(graph)
+
+
+def test_weights_differ_between_layers_and_are_the_same_again() -> None:
+    graph = order.run(read_model(DIGITS, OPTIONS), OPTIONS)
+    one, other = with_plain_weights(graph), with_plain_weights(graph)
+    names = [op.inputs[1] for op in graph.ops if op.kind in ("conv", "dense")]
+    data = [one.tensors[name].data for name in names]
+    again = [other.tensors[name].data for name in names]
+    assert all(np.array_equal(a, b) for a, b in zip(data, again, strict=True) if a is not None and b is not None)
+    assert len({values.tobytes() for values in data if values is not None}) == len(names)
+
+
+def test_the_command_line_says_figures_and_what_is_assumed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["estimate", str(DIGITS)]) == 0
+    text = capsys.readouterr().out
+    assert "assumed: random weights" in text and "latency" in text and "conv" in text
+    assert main(["estimate", str(DIGITS), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["document"] == "estimate" and len(found["layers"]) == 8 and found["latency_ms"] > 0
+
+
+def test_python_takes_what_counts(tmp_path: Path) -> None:
+    found = atonc.estimate(DIGITS, board="stm32n6570-dk", npu_mhz=800)
+    assert found.latency_ms > atonc.estimate(DIGITS.read_bytes()).latency_ms
+    assert len(found.rows()) == len(found.layers) and "estimated" in repr(found)
+    with pytest.raises(atonc.errors.InputError, match="resident does not count"):
+        atonc.estimate(DIGITS, resident=True)
+    graph = replace(read_model(DIGITS, OPTIONS), name="mine")
+    assert atonc.estimate(graph).model == "mine"
+
+
+@pytest.mark.parametrize("content", [b"", b"TFL3", b"not a model"])
+def test_damaged_files_are_refused(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "damaged.onnx"
+    file.write_bytes(content)
+    with pytest.raises(atonc.errors.AtoncError):
+        atonc.estimate(file)
