@@ -93,7 +93,8 @@ def run(arguments: argparse.Namespace) -> Report:
     verdict = "met" if every <= ASKED else "missed"
     text = f"{HEAD}Median of all: **{every:.2f}** (asked: at most {ASKED:.2f}, {verdict}); "
     text += ", ".join(f"`{words}` {share:.2f}" for words, share in shares.items())
-    text += f". Same bytes: {alike} of {len(rows)} models.\n\n"
+    text += f". Same bytes: {alike} of {len(rows)} models. "
+    text += f"Measured: {len(rows)} of the {len(MODELS)} that were chosen.\n\n"
     text += f"| model | first, s | {' | '.join(f'`{one}` (alone)' for one in columns)} | bytes |\n"
     text += "|---" * (len(columns) + 3) + "|\n" + "".join(f"{line(name, row)}\n" for name, row in rows.items())
     return Report(text, failed=alike != len(rows))
