@@ -49,6 +49,10 @@ CASES: Mapping[str, tuple[Sections, tuple[str, float, int]]] = {
          "colour": {"order": "bgr"}, "normalise": {"mean": [0.1, 0.2, 0.3], "deviation": [1.0, 2.0, 0.5]}},
         ("int16", 0.0001, -77),
     ),
+    "BGR camera, antialias, odd": (
+        {"image": {"format": "bgr888", "width": 41, "height": 30, "stride": 130},
+         "resize": {"width": 13, "height": 9, "antialias": True}, "normalise": {"mean": [0.1, 0.2, 0.3]}}, INT8,
+    ),
     "floats": ({"image": CAMERA, "resize": {"width": 31, "height": 9, "antialias": True}}, ("float32", 1.0, 0)),
     "one pixel": ({"image": {"width": 1, "height": 1}, "resize": {"width": 3, "height": 2}}, INT8),
     "to one pixel": ({"image": CAMERA, "resize": {"width": 1, "height": 1, "at": "align_corners"}}, INT8),
@@ -105,7 +109,9 @@ def test_compilers_take_it_without_a_warning(compiler: str, flags: tuple[str, ..
 
 @pytest.mark.skipif(shutil.which(building.GCC) is None, reason="no arm-none-eabi-gcc")
 @pytest.mark.parametrize("cpu", ["cortex-m55", "cortex-m33"])
-@pytest.mark.parametrize("name", ["imagenet_torchvision", "full range, BGR, three tables", "rgb565 grey"])
+@pytest.mark.parametrize(
+    "name", ["imagenet_torchvision", "full range, BGR, three tables", "rgb565 grey", "BGR camera, antialias, odd"]
+)
 def test_the_virtual_board_gives_the_same_codes(name: str, cpu: str, tmp_path: Path) -> None:
     pytest.importorskip("unicorn", reason="unicorn is not installed: pip install 'atonc[board]'")
     made = case(name)
