@@ -206,6 +206,7 @@ def test_channels_in_slices_leave_features_more_bits() -> None:
     (twice,) = (one.built for one in form.alternatives if str(one.variant) == "two passes")
     assert twice is not None and twice.cycles > 1.5 * form.cycles
     assert 0 < declared.seldom < declared.error <= 2 * WIDE_STEP
+    assert form.error == declared.error / WIDE_STEP, "users hear of the whole error"
     assert compiled.report is not None and 1 <= compiled.report.worst_layer <= declared.error
 
 
@@ -213,6 +214,7 @@ def test_what_many_roundings_seldom_reach_weighs_less() -> None:
     always = Semantics(list, error=32.0, step=WIDE_STEP)
     assert always.compared == 1.0
     assert replace(always, seldom=16.0).compared == pytest.approx((1 + SELDOM) / 2)
+    assert replace(always, seldom=64.0).compared == pytest.approx(SELDOM), "of a form that is shown to be better"
 
 
 def test_every_reader_of_a_coarser_copy_declares_its_rounding() -> None:

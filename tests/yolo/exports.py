@@ -83,6 +83,41 @@ def export(path: Path, task: str = "detect", bins: int = 16, named: bool = True,
     return path
 
 
+def classifier(path: Path) -> Path:
+    """A network for classes, with softmax at its end."""
+    random, weights = np.random.default_rng(4), dict[str, np.ndarray]()
+    weights["conv"], weights["dense"] = random.normal(0, 0.1, (8, 3, 8, 8)), random.normal(0, 1, (2, 8))
+    nodes = [
+        helper.make_node("Conv", ["images", "conv"], ["a"], "/conv", kernel_shape=[8, 8], strides=[8, 8]),
+        helper.make_node("Relu", ["a"], ["b"], "/relu"),
+        helper.make_node("GlobalAveragePool", ["b"], ["c"], "/pool"),
+        helper.make_node("Flatten", ["c"], ["d"], "/flat"),
+        helper.make_node("Gemm", ["d", "dense"], ["e"], "/dense", transB=1),
+        helper.make_node("Softmax", ["e"], ["output0"], "/softmax"),
+    ]
+    edges = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+             for name, shape in (("images", [1, 3, SIDE, SIDE]), ("output0", [1, 2]))]  # fmt: skip
+    tensors = [numpy_helper.from_array(one.astype(np.float32), name) for name, one in weights.items()]
+    graph = helper.make_graph(nodes, "yolo", edges[:1], edges[1:], tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    for key, value in {"task": "classify", "names": str(dict(enumerate(CLASSES)))}.items():
+        model.metadata_props.add(key=key, value=value)
+    onnx.save(model, str(path))
+    return path
+
+
+def class_folders(folder: Path, images: int = 8) -> Path:
+    random = np.random.default_rng(7)
+    for part in ("train", "val"):
+        for label, name in enumerate(CLASSES):
+            (folder / part / name).mkdir(parents=True)
+            for number in range(images):
+                pixels = random.integers(0, 120, (60, 80, 3)).astype(np.uint8)
+                pixels[..., label] += 100
+                Image.fromarray(pixels).save(folder / part / name / f"{number}.png")
+    return folder
+
+
 def data_set(folder: Path, task: str = "detect", images: int = 10) -> Path:
     """data.yaml with `images` to calibrate and as many to judge by."""
     random = np.random.default_rng(6)

@@ -21,7 +21,7 @@ from atonc.doors.cli import cli
 from atonc.insight.evaluating.datasets import Dataset, DatasetEntry, Fit
 from atonc.insight.evaluating.metrics import metric_for
 from atonc.machine.base.errors import AtoncError, InputError
-from tests.yolo.exports import GRIDS, SIDE, data_set, export
+from tests.yolo.exports import GRIDS, SIDE, class_folders, classifier, data_set, export
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -131,6 +131,30 @@ def test_from_an_export_to_c(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert {"best_int8.onnx", "best_float.onnx", "network.c", "network_post.c"} <= {
         Path(f).name for f in found["files"]
     }
+
+
+@pytest.mark.parametrize("task", ["pose", "segment"])
+def test_key_points_and_masks_reach_c(task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, data = export(tmp_path / "best.onnx", task, bins=1, one_to_one=True), data_set(tmp_path, task)
+    words = ["yolo", str(model), "--data", str(data), "-o", str(tmp_path / "out"), "--no-evaluate", "--json"]
+    assert cli.main(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["task"], found["evaluation"], found["post"]["iou"]) == (task, None, 1.0)
+    header = (tmp_path / "out" / "c" / "network_post.h").read_text()
+    said = {"pose": "float point_scores[2];", "segment": "void network_post_mask("}
+    assert said[task] in header
+
+
+def test_classes_go_the_same_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, data = classifier(tmp_path / "best.onnx"), class_folders(tmp_path / "set")
+    words = ["yolo", str(model), "--data", str(data), "-o", str(tmp_path / "out"), "--processes", "1", "--json"]
+    assert cli.main(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["task"], found["post"], found["evaluation"]["metric"]) == ("classify", None, "top")
+    assert found["evaluation"]["samples"] == 16
+    (data / "val" / "blue").mkdir()
+    assert cli.main(words[:-1]) == 2
+    assert "3 folders of classes, the model has 2 classes" in " ".join(capsys.readouterr().err.split())
 
 
 def test_points_are_judged_where_boxes_have_them(tmp_path: Path) -> None:

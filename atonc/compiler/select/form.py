@@ -33,7 +33,7 @@ class Semantics:
     @property
     def compared(self) -> float:
         """What the error weighs where forms are compared, in codes of 8 bits."""
-        return (self.error - (1 - policy.SELDOM) * self.seldom) / self.step
+        return (self.error - (1 - policy.SELDOM) * min(self.seldom, self.error)) / self.step
 
     @property
     def saturates(self) -> bool:
@@ -87,8 +87,8 @@ class Form:
 
     @property
     def error(self) -> float:
-        """What is expected of the worst operator weighs so much, in codes of 8 bits before the last rounding."""
-        return max((one.compared for one in self.semantics.values()), default=0.0)
+        """Expected of the worst operator, in codes of 8 bits before the last rounding."""
+        return max((one.error / one.step for one in self.semantics.values()), default=0.0)
 
     @cached_property
     def scratch_bytes(self) -> int:
@@ -105,7 +105,8 @@ class Form:
     @property
     def cost(self) -> float:
         """What choices compare: cycles, and the prices of error and of memory."""
-        return policy.objective(self.cycles, self.error, self.scratch_bytes, self.target.machine)
+        error = max((one.compared for one in self.semantics.values()), default=0.0)
+        return policy.objective(self.cycles, error, self.scratch_bytes, self.target.machine)
 
 
 @dataclass(frozen=True, eq=False)

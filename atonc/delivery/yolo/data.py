@@ -36,7 +36,7 @@ def read_data(path: Path, model: YoloModel) -> YoloData:
     if not path.exists():
         raise missing(path, "file or folder")
     if model.task == CLASSIFY:
-        return _of_classes(path)
+        return _of_classes(path, model)
     if path.suffix.lower() not in (".yaml", ".yml"):
         raise InputError(
             "is no data.yaml", where=str(path), rule="Ultralytics has data sets as a .yaml: path, train, val, names",
@@ -63,7 +63,7 @@ def read_data(path: Path, model: YoloModel) -> YoloData:
     return YoloData(_listed(parts[part], folder, names), document, folder, part)
 
 
-def _of_classes(path: Path) -> YoloData:
+def _of_classes(path: Path, model: YoloModel) -> YoloData:
     """Folders of classes; `test` where there is no `val`, as Ultralytics has it."""
     parts = {part: path / part for part in ("train", "val", "test") if (path / part).is_dir()}
     judged = parts.get("val") or parts.get("test")
@@ -72,6 +72,14 @@ def _of_classes(path: Path) -> YoloData:
             "has no folder val", where=str(path), rule="classes have a folder with train and val, in each a folder "
             "of images for each class", remedy="name the folder above val",
         )  # fmt: skip
+    found = sum(one.is_dir() for one in islice(judged.iterdir(), MOST_SAMPLES))
+    if model.names and found != len(model.names):
+        raise InputError(
+            f"{count(found, 'folder')} of classes, the model has {count(len(model.names), 'class', 'classes')}",
+            where=str(judged),
+            rule="the folders in the order of their names are the classes",
+            remedy="give the data set of the training; empty folders count",
+        )
     part = "train" if "train" in parts else judged.name
     return YoloData(parts.get("train", judged), judged, path, part)
 

@@ -105,13 +105,13 @@ def _outputs(model: Any, task: str, classes: int, where: str) -> tuple[tuple[str
     graph = model.graph
     known = infer_shapes(model).graph
     shapes = {value.name: _shape(value) for value in (*known.value_info, *known.output)}
-    rows = [(shapes.get(name, ()), role, name) for role, name in _last_convolutions(graph)]
+    prototypes = [value.name for value in graph.output if len(shapes.get(value.name, ())) == 4]
+    rows = [(shapes.get(name, ()), role, name) for role, name in _last_convolutions(graph, prototypes)]
     wanted = GROUPS[task]
     grids = sorted({shape[2:] for shape, _, _ in rows if len(shape) == 4}, key=prod, reverse=True)
     by_grid = [_by_role([row for row in rows if row[0][2:] == grid], wanted, classes) for grid in grids]
     good = len(grids) > 1 and len(rows) == wanted * len(grids) and all(by_grid)
     counts = {tuple(shapes[name][1] for name in names) for names in by_grid} if good else set()
-    prototypes = [value.name for value in graph.output if len(shapes.get(value.name, ())) == 4]
     if len(counts) != 1 or len(prototypes) != (task == SEGMENT) or next(iter(counts))[0] not in (4, 4 * BINS):
         found = ", ".join(f"{'x'.join(map(str, shape[1:]))}" for shape, _, _ in rows[:12]) or "none"
         raise ModelError(
@@ -125,12 +125,12 @@ def _outputs(model: Any, task: str, classes: int, where: str) -> tuple[tuple[str
     return (*order, *prototypes), widths[0] // 4, widths[2] if wanted > 2 else 0
 
 
-def _last_convolutions(graph: Any) -> Iterator[tuple[str, str]]:
+def _last_convolutions(graph: Any, prototypes: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Role and output of the layers with weights that are nearest to the outputs, in the order of the file. Prototypes
     of masks are an output as they are."""
     makers = {name: node for node in graph.node for name in node.output if name}
     weights = {proto.name: proto for proto in graph.initializer}
-    waiting = [value.name for value in graph.output if len(_shape(value)) != 4]
+    waiting = [value.name for value in graph.output if value.name not in prototypes]
     found, seen = dict[str, str](), set[str]()
     while waiting:
         node = makers.get(name := waiting.pop())

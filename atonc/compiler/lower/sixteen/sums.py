@@ -414,7 +414,7 @@ def in_one_pass(layer: ConvLayer, draft: Context) -> Deciding:
 def _on_a_copy(layer: ConvLayer, draft: Context) -> Deciding:
     """With as many bits as whole sums hold, or with more: the input channels go in slices then (`conv.dense`), and
     weights are still read once. Each bit more costs slices, so the rows end where one is dearer than the one before. A
-    layer that stores its results without their lowest bits gains nothing by it."""
+    layer that stores its results on a coarser scale has the first row alone, and is judged by what it shows."""
     offers, refused = list[tuple[Variant, Found]](), list[RefusedForm]()
     needed, most = needed_bits(layer), 0 if layer.op.outputs[0] in draft.coarse else _MOST_FINER
     for finer in range(min(needed, most) + 1):
