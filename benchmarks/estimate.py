@@ -118,8 +118,7 @@ def rows(found: Mapping[str, Record]) -> Iterator[tuple[str, ...]]:
         errors = [_percent(off(record, figure)) for figure in FIGURES]
         more = (
             _percent(off(record, "latency_ms", "float")),
-            f"{record['seconds']:.2f}",
-            f"{record['float seconds']:.2f}",
+            *(f"{record[kind]:.2f}" for kind in SECONDS),
         )
         yield tables.in_a_cell(name), f"{record['latency_ms']:.3f}", *errors, *more
 
