@@ -80,12 +80,12 @@ def counted_cycles(made: FrontEnd) -> tuple[float, float]:
         assert done == frames
         program = Path(work) / "program.elf"
         text = subprocess.run(["arm-none-eabi-objdump", "-d", program], capture_output=True, text=True, check=True)
-    weights = dict(_weights(text.stdout))
+    weights = dict(weights_of(text.stdout))
     known = {at: times for at, times in addresses.items() if at in weights}
     return sum(known.values()) / frames, sum(times * weights[at] for at, times in known.items()) / frames
 
 
-def _weights(listing: str) -> Iterator[tuple[int, int]]:
+def weights_of(listing: str) -> Iterator[tuple[int, int]]:
     for line in listing.splitlines():
         parts = line.split("\t")
         halves = parts[1].split() if len(parts) > 2 else []

@@ -164,7 +164,7 @@ def compared(model: YoloModel, given: post.PostProcessing, outputs: Sequence[Arr
         found[2] += 1
         found[3:5] = np.maximum(found[3:5], [away, abs(ours[best, 4] - row[4])])
         if model.task == POSE:
-            points = np.abs(ours[best, 6:14].reshape(-1, 2) - row[6:].reshape(-1, 3)[:, :2])
+            points = np.abs(ours[best, 6 : 6 + 2 * given.decoder.points].reshape(-1, 2) - row[6:].reshape(-1, 3)[:, :2])
             found[5] = max(found[5], points.max())
         if twin is not None:  # the mask of the twin, which has the bits of the C code
             found[6:] += masks[number].size, (post.mask_of(given, outputs, twin, best) != masks[number]).sum()

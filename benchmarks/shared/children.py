@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from atonc.machine.base.cache import OFF, VARIABLE
 from benchmarks.shared.corpus import ROOT
 
 
 def environment() -> dict[str, str]:
-    """This checkout is found from any folder; BLAS has one thread; byte code is kept, as of an installed package."""
-    own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    """This checkout is found from any folder; BLAS has one thread; byte code is kept, as of an installed package;
+    results of former runs are not looked for."""
+    own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", VARIABLE: OFF}
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | own
 
 
@@ -36,11 +38,11 @@ class Usage:
     said: str
 
 
-def measure(command: Sequence[str]) -> Usage:
-    """wait4 gives the figures of this one child."""
+def measure(command: Sequence[str], **more: str) -> Usage:
+    """wait4 gives the figures of this one child. `more`: of its environment."""
     with tempfile.TemporaryFile() as said:
         started = time.perf_counter()
-        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said, env=environment())
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said, env=environment() | more)
         _, status, used = os.wait4(child.pid, 0)
         seconds = time.perf_counter() - started
         child.returncode = os.waitstatus_to_exitcode(status)

@@ -129,6 +129,30 @@ def interrupted() -> tuple[Any, Shapes]:
     return Interrupted(), ((1, 3, 16, 16),)
 
 
+class Everything(nn.Module):  # type: ignore[misc, name-defined]
+    """Every operator that delegates may have and the other modules do not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.back = nn.Conv2d(3, 4, 3, 2, 1), nn.ConvTranspose2d(4, 4, 2, 2)
+        self.group, self.instance, self.slopes = nn.GroupNorm(2, 4), nn.InstanceNorm2d(4), nn.PReLU(4)
+
+    def forward(self, image: Any) -> Any:
+        x = torch.sigmoid(self.first(image)) + 0.25
+        whole = (self.back, self.group, self.instance, self.slopes, F.hardswish, F.hardsigmoid, F.silu, F.gelu, F.elu,
+                 torch.tanh, F.leaky_relu, torch.abs, torch.neg, torch.exp, torch.log, torch.sqrt, torch.rsqrt,
+                 torch.reciprocal, torch.sin, torch.cos, torch.erf, torch.floor, torch.ceil, torch.round)  # fmt: skip
+        y = x.squeeze(0)
+        parts = torch.split(x, [1, 3], 1)
+        others = (
+            F.max_pool2d(x, 2), F.avg_pool2d(x, 2), F.pixel_shuffle(x, 2), F.interpolate(x, scale_factor=2.0),
+            F.interpolate(x, scale_factor=2.0, mode="bilinear"), F.pad(x, (1, 2, 0, 1)), x.amax(3), x.amin(2),
+            x.sum(3), torch.maximum(x, x - 0.5), torch.minimum(x, x * 0.5), x / 3.0, torch.clamp(x, 0.5, 0.75),
+            torch.cumsum(x, 3), x**3.0, y.unsqueeze(1), x[:, :, 1:3], x[:, 2], parts[0].expand(1, 2, 8, 8), parts[1],
+        )  # fmt: skip
+        return (*(one(x) for one in whole), *others)
+
+
 MODULES: Mapping[str, Callable[[], tuple[Any, Shapes]]] = {
     "ds_cnn": ds_cnn,
     "mobilenet": mobilenet,
@@ -136,6 +160,7 @@ MODULES: Mapping[str, Callable[[], tuple[Any, Shapes]]] = {
     "transformer": transformer,
     "interrupted": interrupted,
 }
+OTHERS: Mapping[str, Callable[[], tuple[Any, Shapes]]] = {"everything": lambda: (Everything(), ((1, 3, 16, 16),))}
 
 
 @dataclass(frozen=True)
@@ -183,7 +208,7 @@ class Lowered:
 @cache
 def quantised(name: str, **options: Any) -> Quantised:
     torch.manual_seed(50)
-    module, shapes = MODULES[name]()
+    module, shapes = {**MODULES, **OTHERS}[name]()
     module.eval()
     with torch.no_grad():
         for parameter in module.parameters():  # so that outputs use more than a few codes

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +20,12 @@ pytest.importorskip("onnxscript", reason="atonc[torch] is not installed: PyTorch
 
 import torch
 
+import atonc
 from atonc.compiler.ir import Array
-from atonc.delivery.executorch import runtime
+from atonc.delivery.executorch import partitioner, runtime
+from atonc.delivery.executorch.operators import EDGE
 from atonc.delivery.firmware.building import runtime_folder
+from atonc.machine.base.errors import InputError
 from tests.delegates import modules
 from tests.delegates.modules import Lowered, in_their_runtime, quantised
 from tests.emit.generated import GCC, needs_compiler
@@ -65,6 +69,47 @@ def test_what_stays_outside_says_why() -> None:
 
 def test_the_same_module_gives_the_same_bytes() -> None:
     assert modules.lowered(quantised("ds_cnn").program).pte == _lowered("ds_cnn").pte
+
+
+def test_every_operator_of_the_table_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = set[Any]()
+
+    def reason(node: Any) -> str:
+        seen.add(getattr(node.target, "_op", node.target))
+        return right(node)
+
+    right = partitioner.reason_against
+    monkeypatch.setattr(partitioner, "reason_against", reason)
+    given = quantised("everything")
+    made = modules.lowered(given.program)
+    assert (made.delegates, made.beside, made.partitioner.undelegated) == (1, (), ())
+    assert in_their_runtime(made.pte, given.example) == given.on_emulator()
+    for name in modules.MODULES:
+        modules.lowered(quantised(name).program, verify=False)
+    assert set(EDGE) - seen == set()
+
+
+def test_sixteen_and_four_bits() -> None:
+    for options in ({"activation_bits": 16}, {"weight_bits": 4}):
+        given = quantised("ds_cnn", **options)
+        assert in_their_runtime(modules.lowered(given.program).pte, given.example) == given.on_emulator()
+    streamed = modules.lowered(quantised("mobilenet", weight_bits=4).program, allow_unproven=("w4-stream",))
+    assert len(streamed.pte) < 0.9 * len(_lowered("mobilenet").pte)
+
+
+def test_what_is_told_to_stay_outside_stays() -> None:
+    made = modules.lowered(quantised("detector").program, outside=("score", "aten.cat.default"), verify=False)
+    reasons = {(one.module, one.operator): one.reason for one in made.partitioner.undelegated}
+    assert reasons[("score", "aten.convolution.default")] == "it was told to stay outside"
+    assert any(operator == "aten.cat.default" for _, operator in reasons) and made.delegates > 1
+
+
+@pytest.mark.parametrize("given", [{"weight_bits": 3}, {"activation_bits": 32}, {"observer": "none"}])
+def test_wrong_options_are_refused(given: dict[str, object]) -> None:
+    with pytest.raises(InputError, match="AtonQuantizer"):
+        atonc.executorch.AtonQuantizer(**given)
+    with pytest.raises(InputError, match="no option 'bord'"):
+        atonc.executorch.AtonPartitioner(bord="stm32n6570-dk")
 
 
 def test_the_example_runs_as_it_stands(tmp_path: Path) -> None:

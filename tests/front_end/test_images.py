@@ -49,6 +49,10 @@ CASES: Mapping[str, tuple[Sections, tuple[str, float, int]]] = {
          "colour": {"order": "bgr"}, "normalise": {"mean": [0.1, 0.2, 0.3], "deviation": [1.0, 2.0, 0.5]}},
         ("int16", 0.0001, -77),
     ),
+    "BGR camera, antialias, odd": (
+        {"image": {"format": "bgr888", "width": 41, "height": 30, "stride": 130},
+         "resize": {"width": 13, "height": 9, "antialias": True}, "normalise": {"mean": [0.1, 0.2, 0.3]}}, INT8,
+    ),
     "floats": ({"image": CAMERA, "resize": {"width": 31, "height": 9, "antialias": True}}, ("float32", 1.0, 0)),
     "one pixel": ({"image": {"width": 1, "height": 1}, "resize": {"width": 3, "height": 2}}, INT8),
     "to one pixel": ({"image": CAMERA, "resize": {"width": 1, "height": 1, "at": "align_corners"}}, INT8),
@@ -95,15 +99,19 @@ def test_compilers_take_it_without_a_warning(compiler: str, flags: tuple[str, ..
     found = shutil.which(compiler)
     if found is None:
         pytest.skip(f"no {compiler}")
-    for name in ("imagenet_torchvision", "yuyv grey", "full range, BGR, three tables", "nearest asymmetric"):
-        source = write_image(case(name).pipeline, tmp_path)
+    grey = image_front_end({"image": {**CAMERA, "format": "grey8"}, "colour": {"order": "grey"}}).for_input(*INT8)
+    named = ("imagenet_torchvision", "yuyv grey", "full range, BGR, three tables", "nearest asymmetric")
+    for made in (grey, *map(case, named)):
+        source = write_image(made.pipeline, tmp_path)
         options = ["-Wall", "-Wextra", "-Werror", "-Wshadow", "-c", str(source), "-o", str(tmp_path / "x.o")]
         subprocess.run([found, *flags, *options], check=True)
 
 
 @pytest.mark.skipif(shutil.which(building.GCC) is None, reason="no arm-none-eabi-gcc")
 @pytest.mark.parametrize("cpu", ["cortex-m55", "cortex-m33"])
-@pytest.mark.parametrize("name", ["imagenet_torchvision", "full range, BGR, three tables", "rgb565 grey"])
+@pytest.mark.parametrize(
+    "name", ["imagenet_torchvision", "full range, BGR, three tables", "rgb565 grey", "BGR camera, antialias, odd"]
+)
 def test_the_virtual_board_gives_the_same_codes(name: str, cpu: str, tmp_path: Path) -> None:
     pytest.importorskip("unicorn", reason="unicorn is not installed: pip install 'atonc[board]'")
     made = case(name)

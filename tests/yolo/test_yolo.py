@@ -157,6 +157,16 @@ def test_classes_go_the_same_way(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "3 folders of classes, the model has 2 classes" in " ".join(capsys.readouterr().err.split())
 
 
+def test_a_model_that_is_int8_already_is_refused_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = onnx.load(str(export(tmp_path / "best.onnx")))
+    model.graph.node.add(op_type="QuantizeLinear", input=["images", "four", "four"], output=["codes"])
+    onnx.save(model, str(tmp_path / "best.onnx"))
+    words = ["yolo", str(tmp_path / "best.onnx"), "--data", str(data_set(tmp_path)), "-o", str(tmp_path / "out")]
+    assert cli.main(words) == 2
+    assert "the model is already quantised" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "out").exists()
+
+
 def test_points_are_judged_where_boxes_have_them(tmp_path: Path) -> None:
     """A network that answers one person exactly: all points near, and none where it answers nothing."""
     shapes = [(1, 4, n, n) for n in GRIDS] + [(1, 2, n, n) for n in GRIDS] + [(1, 6, n, n) for n in GRIDS]
@@ -216,6 +226,7 @@ def test_their_package_exports_a_copy(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "best.onnx").write_bytes(b"of the user")
     made = export_of_theirs.exported(tmp_path / "best.pt", 64, tmp_path / "out" / "best.onnx")
     assert made.read_bytes() == b"made"
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["best.onnx"]
     assert (tmp_path / "best.onnx").read_bytes() == b"of the user"
     assert asked == [{"format": "onnx", "simplify": False, "dynamic": False, "batch": 1, "nms": False, "imgsz": 64}]
 

@@ -16,7 +16,7 @@ from torch._export.verifier import Verifier
 from torch.export import ExportedProgram
 
 from atonc.compiler.request.options import Options
-from atonc.delivery.executorch.operators import COPIES
+from atonc.delivery.executorch.operators import COPIES, MOVED
 from atonc.delivery.generate import generating
 from atonc.delivery.layouts import layout as ways
 from atonc.delivery.layouts.every import layout_files, with_layout
@@ -44,7 +44,7 @@ def edge_onnx(program: ExportedProgram) -> Any:
     """A part of a program in ExecuTorch's edge dialect, as ONNX with QuantizeLinear and DequantizeLinear."""
     for node in program.graph.nodes:
         if isinstance(node.target, EdgeOpOverload):
-            node.target = node.target._op
+            node.target = MOVED.get(node.target._op, node.target._op)
         if node.target in COPIES:  # axes stay in their order, or the partitioner would not have taken it
             node.target, node.args, node.kwargs = torch.ops.aten.clone.default, node.args[:1], {}
     aten = ExportedProgram(

@@ -89,16 +89,17 @@ KEPT = (
     _aten.instance_norm.default,
     _aten.prelu.default,
 )
-# of one tensor
-MOVED = (
-    _aten.view_copy.default,
-    _aten.permute_copy.default,
-    _aten.squeeze_copy.dims,
-    _aten.unsqueeze_copy.default,
-    _aten.slice_copy.Tensor,
-    _aten.select_copy.int,
-    _aten.expand_copy.default,
-)
+# of one tensor: as the edge dialect has them, and as PyTorch's ONNX exporter takes them
+MOVED = {
+    _aten.view_copy.default: _aten.reshape.default,  # a view wants axes that follow each other in memory
+    _aten.permute_copy.default: _aten.permute.default,
+    _aten.squeeze_copy.dims: _aten.squeeze.dims,
+    _aten.unsqueeze_copy.default: _aten.unsqueeze.default,
+    _aten.slice_copy.Tensor: _aten.slice.Tensor,
+    _aten.select_copy.int: _aten.select.int,
+    _aten.expand_copy.default: _aten.expand.default,
+    _aten.split_with_sizes_copy.default: _aten.split_with_sizes.default,
+}
 # of a program in ExecuTorch's edge dialect
 EDGE = (
     *KEPT,
@@ -127,7 +128,6 @@ EDGE = (
     _aten.mm.default,
     *MOVED,
     _aten.constant_pad_nd.default,
-    _aten.split_with_sizes_copy.default,
     operator.getitem,
     _aten.amax.default,
     _aten.amin.default,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
 from typing import Any
 
 from executorch.exir.backend.compile_spec_schema import CompileSpec
@@ -33,17 +34,20 @@ class Undelegated:
 
 
 class AtonPartitioner(Partitioner):  # type: ignore[misc]
-    """For `to_edge_transform_and_lower`. Keyword arguments are the options of `atonc.compile`; `undelegated` lists the
-    nodes of the last program that stay outside, with the reason of each."""
+    """For `to_edge_transform_and_lower`. `outside`: paths of modules, and operators such as "aten.gelu.default", that
+    stay with ExecuTorch. All other keyword arguments are options of `atonc.compile`. `undelegated` lists the nodes of
+    the last program that stay outside, with the reason of each."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, outside: Collection[str] = (), **options: Any) -> None:
         super().__init__()
         arguments(Options, options)  # a wrong one is refused here
-        self.delegation = DelegationSpec(AtonBackend.__name__, [CompileSpec(OPTIONS, json.dumps(options).encode())])
+        self.outside = frozenset(outside)
+        told = json.dumps(options, default=str).encode()
+        self.delegation = DelegationSpec(AtonBackend.__name__, [CompileSpec(OPTIONS, told)])
         self.undelegated: tuple[Undelegated, ...] = ()
 
     def partition(self, exported_program: Any) -> PartitionResult:
-        module, support = exported_program.graph_module, _Support()
+        module, support = exported_program.graph_module, _Support(self.reason_against)
         found = CapabilityBasedPartitioner(module, support, allows_single_node_partition=True).propose_partitions()
         tags = {}
         for number, part in enumerate(found):
@@ -53,19 +57,30 @@ class AtonPartitioner(Partitioner):  # type: ignore[misc]
                 node.meta["delegation_tag"] = tag
         tag_constant_data(exported_program)
         self.undelegated = tuple(
-            Undelegated(node.name, _operator(node), _path(node), reason_against(node) or "")
+            Undelegated(node.name, _operator(node), _path(node), self.reason_against(node))
             for node in module.graph.nodes
             if node.op == "call_function" and "delegation_tag" not in node.meta
         )
         return PartitionResult(exported_program, tags)
+
+    def reason_against(self, node: Any) -> str:
+        """Empty where a delegate can have it."""
+        path = _path(node)
+        if self.outside & {_operator(node), *(path[: found.start()] for found in re.finditer(r"\.|$", path))}:
+            return "it was told to stay outside"
+        return reason_against(node)
 
     def ops_to_not_decompose(self, ep: Any) -> tuple[list[Any], Callable[[Any], bool] | None]:
         return list(KEPT), None
 
 
 class _Support(OperatorSupportBase):  # type: ignore[misc]
+    def __init__(self, reason: Callable[[Any], str]) -> None:
+        super().__init__()
+        self.reason = reason
+
     def is_node_supported(self, submodules: Any, node: Any) -> bool:
-        return node.op == "call_function" and not reason_against(node)
+        return node.op == "call_function" and not self.reason(node)
 
 
 def reason_against(node: Any) -> str:

@@ -27,17 +27,25 @@ _OBSERVERS = {"histogram": HistogramObserver, "range": MinMaxObserver}
 class AtonQuantizer(Quantizer):  # type: ignore[misc]
     """For `prepare_pt2e`: activations int8, one scale a tensor; weights symmetric, one scale an output channel; biases
     int32 in units of what is multiplied. A ReLU shares the scale of the layer before it, what is moved or pooled has
-    one scale on both sides. `weight_bits=4`: codes of -7 to 7. `observer`: how ranges of activations are found.
+    one scale on both sides. `weight_bits=4`: codes of -7 to 7. `activation_bits=16`: int16 without zero point.
+    `observer`: how ranges of activations are found.
     """
 
-    def __init__(self, weight_bits: int = 8, observer: str = "histogram") -> None:
+    def __init__(self, weight_bits: int = 8, activation_bits: int = 8, observer: str = "histogram") -> None:
         super().__init__()
-        if weight_bits not in (4, 8) or observer not in _OBSERVERS:
-            raise InputError(f"AtonQuantizer(weight_bits={weight_bits!r}, observer={observer!r})",
-                             rule="weight_bits is 4 or 8, observer 'histogram' or 'range'")  # fmt: skip
+        if weight_bits not in (4, 8) or activation_bits not in (8, 16) or observer not in _OBSERVERS:
+            given = f"weight_bits={weight_bits!r}, activation_bits={activation_bits!r}, observer={observer!r}"
+            raise InputError(f"AtonQuantizer({given})", rule="bits of weights are 4 or 8, of activations 8 or 16; "
+                             "observer is 'histogram' or 'range'")  # fmt: skip
         most = (1 << (weight_bits - 1)) - 1
         seen = _OBSERVERS[observer].with_args(eps=_LEAST_SCALE)
-        self.activation = QuantizationSpec(torch.int8, seen, -128, 127, qscheme=torch.per_tensor_affine)
+        wide = activation_bits == 16
+        dtype, scheme = (
+            (torch.int16 if wide else torch.int8),
+            (torch.per_tensor_symmetric if wide else torch.per_tensor_affine),
+        )
+        half = 1 << (activation_bits - 1)
+        self.activation = QuantizationSpec(dtype, seen, -half, half - 1, qscheme=scheme)
         self._weight = partial(
             QuantizationSpec,
             torch.int8,

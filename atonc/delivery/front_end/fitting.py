@@ -15,7 +15,7 @@ from atonc.compiler.ir import Graph
 from atonc.delivery.front_end import c_text, image_text
 from atonc.delivery.front_end.declare import Codes
 from atonc.delivery.front_end.image import ImagePipeline, load_either
-from atonc.delivery.front_end.image_twin import SAY_FRAME
+from atonc.delivery.front_end.image_twin import SAY_FRAME, image_tables
 from atonc.delivery.front_end.micro import micro_tables
 from atonc.delivery.front_end.pipeline import Pipeline
 from atonc.delivery.front_end.tables import tables
@@ -79,6 +79,11 @@ class FittedImages:
     pipeline: ImagePipeline
     planes: bool
     label: str  # of the input
+    cpu_mhz: float
+
+    @property
+    def cycles(self) -> int:
+        return image_cycles(self.pipeline, self.planes)
 
     def files(self, name: str) -> dict[str, bytes]:
         return image_text.files(self.pipeline, name, self.planes)
@@ -88,7 +93,7 @@ class FittedImages:
         p = self.pipeline
         return {
             **{"name": p.name, "input": self.label, "format": p.image.format, "frame": list(p.size)},
-            **{"shape": [p.resize.height, p.resize.width, p.channels]},
+            **{"shape": [p.resize.height, p.resize.width, p.channels], "cycles_per_image": self.cycles},
             **{"ram_bytes": image_text.state_bytes(p), "tables_bytes": image_text.constant_bytes(p)},
         }
 
@@ -97,6 +102,7 @@ class FittedImages:
         p = self.pipeline
         return (
             f"{p.name}: {p.image.width} x {p.image.height} {p.image.format} to {p.said} for {self.label}; "
+            f"{self.cycles:,} cycles an image, predicted, {self.cycles / self.cpu_mhz / 1000:.3g} ms of the CPU; "
             f"RAM {image_text.state_bytes(p):,} bytes, flash {image_text.constant_bytes(p):,} of tables, "
             "both apart from the figures of the network"
         )
@@ -133,7 +139,7 @@ def fitted(view: CompileView, source: str | Path | Mapping[str, Any]) -> Fitted:
     _require_codes(pipeline, codes, info.label)
     whole = load_either(pipeline.for_input(codes))
     if isinstance(whole, ImagePipeline):
-        return FittedImages(whole, order == PLANES, info.label)
+        return FittedImages(whole, order == PLANES, info.label, mhz)
     assert isinstance(order, c_text.Window)
     return FittedFrontEnd(whole, order, info.label, mhz)
 
@@ -305,3 +311,28 @@ def _cycles_of_integers(p: Pipeline) -> int:
     total = _COPIED * p.frame.length + _SAMPLE * p.frame.length + _PUT * half
     total += _STAGE * half // 4 * len(t.stages) + _BIN * half // 2 + _WEIGHT * t.weights.size
     return round(total + _CHANNEL * p.mel.count)
+
+
+# Cycles along a line for each pixel of the result, counted as above: taken as it is; or a sum, and each of its taps.
+_ALONG = {
+    ("rgb888", 3): (10.6, 11.8, 8.5), ("rgb888", 1): (14.8, 7.1, 11.0), ("rgb565", 3): (20.7, 15.1, 16.8),
+    ("rgb565", 1): (23.0, 4.9, 21.1), ("yuyv", 3): (26.5, 0.0, 35.0), ("yuyv", 1): (11.7, 9.0, 8.5),
+    ("grey8", 1): (5.7, 6.6, 3.7),
+}  # fmt: skip
+_LOOKED_UP, _SUM, _TAP = 2.75, 2.75, 1.25  # a value of the result with vectors
+_CODE, _PLAIN_SUM, _PLAIN_TAP, _PADDED = 2.2, 2, 3, 2.5  # one without them; one outside of the frame
+
+
+def image_cycles(p: ImagePipeline, planes: bool = False) -> int:
+    """The cycles of an image on a Cortex-M55 with vectors, waits for memory not counted."""
+    t = image_tables(p, p.size)
+    lines = len({line + k for line in t.y.starts.tolist() for k in range(t.y.taps)})
+    one, several, tap = _ALONG[p.image.format.replace("bgr", "rgb"), p.rows]
+    total = lines * t.x.count * (one if t.x.taps == 1 else several + tap * t.x.taps)
+    pixels, inner = p.resize.width * p.resize.height, t.x.count * t.y.count
+    if image_text.is_flat(p, planes):
+        total += inner * p.rows * (_LOOKED_UP if t.y.taps == 1 else _SUM + _TAP * t.y.taps)
+    else:
+        sums = 1 if t.y.taps == 1 else _PLAIN_SUM + _PLAIN_TAP * t.y.taps
+        total += inner * (p.rows * sums + p.channels * _CODE)
+    return round(total + (pixels * p.channels * _PADDED if inner < pixels else 0))

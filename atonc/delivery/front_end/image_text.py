@@ -75,7 +75,7 @@ def parts_of(p: ImagePipeline) -> list[str]:
         pixels = ["yuyv.h", *(["yuyv_grey.h"] if p.rows == 1 else ["yuyv_colours.h", "colours.h"])]
     else:
         pixels = [f"{name}.h", "grey.h" if p.rows == 1 else "colours.h"]
-    return [*pixels, "image.c"]
+    return ["lanes.h", *pixels, "image.c"]
 
 
 def _numbers(p: ImagePipeline, t: ImageTables, planes: bool) -> Iterator[tuple[str, str]]:
@@ -83,16 +83,34 @@ def _numbers(p: ImagePipeline, t: ImageTables, planes: bool) -> Iterator[tuple[s
     found = {
         "FE_WIDTH": width, "FE_HEIGHT": height, "FE_COLOURS": p.channels, "FE_CHANNELS": p.rows,
         "FE_STRIDE": p.row_bytes, "FE_INNER_WIDTH": t.x.count, "FE_INNER_HEIGHT": t.y.count,
+        "FE_LINE": t.x.count * p.rows,
         "FE_LEFT": t.x.first, "FE_TOP": t.y.first, "FE_X_TAPS": t.x.taps, "FE_Y_TAPS": t.y.taps,
         "FE_X_SHIFT": t.shifts[0], "FE_Y_SHIFT": t.shifts[1], "FE_STEP": 1 if planes else p.channels,
         "FE_PLANE": pixels if planes else 1, "FE_PADDED": int(t.x.count * t.y.count < pixels), "FE_PAD": p.resize.pad,
     }  # fmt: skip
     yield from ((key, f"{value}u" if key not in _SIGNED else str(value)) for key, value in found.items())
-    yield "FE_TABLE(c)", "(256u * (c))" if len(_codes(p)) > 1 else "0u"
-    yield "FE_FROM(c)", "0u" if p.rows == 1 else "(2u - (c))" if p.colour.order == "bgr" else "(c)"
+    tables, backwards = len(_codes(p)), p.rows == 3 and p.colour.order == "bgr"
+    yield "FE_TABLES", str(tables)
+    yield "FE_TABLE(c)", "(256u * (c))" if tables > 1 else "0u"
+    yield "FE_FROM(c)", "(2u - (c))" if backwards else "(c)"
+    yield "FE_WIDE", str(int(t.row_type == "uint16"))
+    yield "FE_DIRECT", str(_direct(p, backwards))
+    yield "FE_FLAT", str(int(is_flat(p, planes)))
     if p.image.format == "yuyv":
         keys = ("BLACK", "LIGHT", "U_BLUE", "U_GREEN", "V_GREEN", "V_RED")
         yield from ((f"FE_{key}", f"({value})") for key, value in zip(keys, YUV[p.image.range], strict=True))
+
+
+def is_flat(p: ImagePipeline, planes: bool) -> bool:
+    """Whether codes are bytes in the order of what was resized: vectors write them."""
+    return p.rows == p.channels and not planes and p.codes.type in ("int8", "uint8")
+
+
+def _direct(p: ImagePipeline, backwards: bool) -> int:
+    """1 where pixels of a frame are three bytes in the order of the result, -1 where they are in the other one."""
+    if p.rows == 1 or p.image.format not in ("rgb888", "bgr888"):
+        return 0
+    return 1 if (p.image.format == "bgr888") == backwards else -1
 
 
 _SIGNED = ("FE_X_SHIFT", "FE_Y_SHIFT")

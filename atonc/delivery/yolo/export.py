@@ -26,9 +26,8 @@ def require_package(model: Path) -> None:
 def exported(model: Path, imgsz: int, target: Path) -> Path:
     """Writes `target`; what the package prints goes to standard error. A head that needs no suppression is kept."""
     require_package(model)
-    copy = target.with_suffix(".pt")  # the package writes beside the file that it reads
-    if not (copy.exists() and copy.samefile(model)):
-        shutil.copyfile(model, copy)
+    copy = target.with_name(f"{target.stem}_copy.pt")  # the package writes beside the file that it reads
+    shutil.copyfile(model, copy)
     with contextlib.redirect_stdout(sys.stderr):
         from ultralytics import YOLO  # type: ignore[import-not-found, unused-ignore]
 
@@ -42,4 +41,6 @@ def exported(model: Path, imgsz: int, target: Path) -> Path:
         except Exception as error:  # whatever another package does with a file
             said = f"{type(error).__name__}: {str(error)[:200]}"
             raise InputError(f"Ultralytics' package cannot export it: {said}", where=str(model)) from None
+        finally:
+            copy.unlink()
     return target

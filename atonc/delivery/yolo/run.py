@@ -47,13 +47,17 @@ class YoloNetwork:
 
 def build(given: Path, data: Path, wanted: YoloOptions, folder: Path) -> YoloNetwork:
     """`given`: a .pt, or an ONNX file. What is wrong with model and data is said before the long work."""
-    folder.mkdir(parents=True, exist_ok=True)
-    own = given.suffix.lower() == ".pt"
-    exported = export.exported(given, wanted.imgsz, folder / f"{given.stem}.onnx") if own else given
-    parsed = loading.fixed(loading.parse(model_bytes(exported), exported.name), {}, exported.name)
+    exported = given
+    if given.suffix.lower() == ".pt":
+        folder.mkdir(parents=True, exist_ok=True)
+        exported = export.exported(given, wanted.imgsz, folder / f"{given.stem}.onnx")
+    parsed = loading.parse(model_bytes(exported), exported.name)
+    loading.require_float(parsed, exported)
+    parsed = loading.fixed(parsed, {}, exported.name)
     model = yolo_model(parsed, exported.name)
     found = read_data(data, model)
     loading.cut(parsed, model.outputs)
+    folder.mkdir(parents=True, exist_ok=True)
     whole, small = folder / f"{exported.stem}_float.onnx", folder / f"{exported.stem}_int8.onnx"
     write_file(whole, parsed.SerializeToString(deterministic=True))
     quantised = quantize(whole, _written(found.calibration, folder / "calibration.json"), _quantize(wanted, found))
