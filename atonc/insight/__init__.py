@@ -4,6 +4,6 @@ would cost that nobody has trained yet (`estimating`), and the texts and pages t
 measures; it decides nothing for the compiler.
 
 May import: machine, compiler.
-Rooms, from the ground up: workers, runs, explain, validating, evaluating, quantizing, training, accuracy, sweeping,
-estimating, report.
+Rooms, from the ground up: workers, runs, explain, validating, evaluating, quantizing, training, accuracy, estimating,
+sweeping, report.
 """

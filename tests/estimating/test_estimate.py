@@ -15,8 +15,8 @@ from atonc.compiler.ir import Graph, Op, Tensor
 from atonc.compiler.passes import order
 from atonc.compiler.request.options import Options
 from atonc.doors.cli.cli import main
-from atonc.insight.estimating.assume import is_float, with_codes, with_plain_weights
-from atonc.insight.estimating.estimate import estimate
+from atonc.insight.estimating.assume import is_float, with_codes
+from atonc.insight.estimating.estimate import estimate, known_forms
 from benchmarks.estimate import as_float
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -62,6 +62,18 @@ def _float_graph(*ops: Op, size: int = 8) -> Graph:
     return Graph(known, (first, *ops), ("x",), (ops[-1].outputs[0],), "float")
 
 
+def _chain(acts: list[Op]) -> Graph:
+    """A convolution before each activation, all of one shape."""
+    one = _float_graph(Op("relu", "act", ("y",), ("z",)))
+    layer, tensors, ops = one.ops[0], {"x0": replace(one.tensors["x"], name="x0")}, list[Op]()
+    for k, act in enumerate(acts):
+        weights, made, after = f"w{k}", f"y{k}", f"x{k + 1}"
+        tensors |= {name: replace(one.tensors["y"], name=name) for name in (made, after)}
+        tensors[weights] = replace(one.tensors["w"], name=weights)
+        ops += [replace(layer, name=f"conv{k}", inputs=(f"x{k}", weights), outputs=(made,)), act]
+    return Graph(tensors, tuple(ops), ("x0",), (f"x{len(acts)}",), "chain")
+
+
 def _kinds(graph: Graph) -> list[str]:
     return [op.kind for op in order.run(with_codes(graph), OPTIONS).ops]
 
@@ -85,14 +97,23 @@ def test_codes_are_given_to_all_that_flows() -> None:
     assert is_float(_float_graph(Op("relu", "act", ("y",), ("z",)))) and not is_float(graph)
 
 
-def test_weights_differ_between_layers_and_are_the_same_again() -> None:
-    graph = order.run(read_model(DIGITS, OPTIONS), OPTIONS)
-    one, other = with_plain_weights(graph), with_plain_weights(graph)
-    names = [op.inputs[1] for op in graph.ops if op.kind in ("conv", "dense")]
-    data = [one.tensors[name].data for name in names]
-    again = [other.tensors[name].data for name in names]
-    assert all(np.array_equal(a, b) for a, b in zip(data, again, strict=True) if a is not None and b is not None)
-    assert len({values.tobytes() for values in data if values is not None}) == len(names)
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.stem)
+def test_nothing_depends_on_what_was_estimated_before(model: Path) -> None:
+    """Layers that look alike share their forms, those of other models too."""
+    known_forms.cache_clear()
+    first = estimate(model)
+    for other in MODELS:
+        estimate(other)
+    known = len(known_forms().known)
+    assert estimate(model) == first and len(known_forms().known) == known
+
+
+def test_layers_that_look_alike_have_constants_of_their_own() -> None:
+    """Equal ones would take flash once."""
+    layers = [Op("relu", f"act{k}", (f"y{k}",), (f"x{k + 1}",)) for k in range(4)]
+    graph = _chain(layers)
+    one, four = estimate(_chain(layers[:1])), estimate(graph)
+    assert four.flash_bytes == 4 * one.flash_bytes > 0
 
 
 def test_the_command_line_says_figures_and_what_is_assumed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,3 +141,12 @@ def test_damaged_files_are_refused(content: bytes, tmp_path: Path) -> None:
     file.write_bytes(content)
     with pytest.raises(atonc.errors.AtoncError):
         atonc.estimate(file)
+
+
+def test_the_example_finds_a_network_within_its_limits() -> None:
+    pytest.importorskip("onnx")
+    from examples.search_keywords import MOST_MS, MOST_RAM, search
+
+    model, found = search(3, seed=2)
+    assert 0 < found.latency_ms <= MOST_MS and 0 < found.ram_bytes <= MOST_RAM
+    assert model.graph.name.startswith("ds_cnn") and len(found.layers) > 3

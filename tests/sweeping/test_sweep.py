@@ -180,3 +180,13 @@ def test_the_front_keeps_what_else_was_asked_for(folder: Path) -> None:
     found = compile_front(folder / "digits.tflite", asked)
     assert {one.target.trust.worst for one in found} == {target_of(asked).trust.worst}
     assert {one.target.machine.clocks.cpu_mhz for one in found} == {600}
+
+
+def test_rows_may_be_estimates(folder: Path) -> None:
+    found = atonc.sweep(written(folder, 'models = ["digits.tflite"]\nestimate = true\n'), processes=1)
+    (row,) = found.results
+    assert row.figures is not None and row.model == "digits.tflite"
+    assert row.figures["latency_ms"] == atonc.estimate(folder / "digits.tflite").latency_ms
+    assert any("figures are estimates" in note for note in found.notes)
+    with pytest.raises(InputError, match="verify beside estimate"):
+        atonc.sweep(written(folder, 'models = ["digits.tflite"]\nestimate = true\nverify = true\n'))

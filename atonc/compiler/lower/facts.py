@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import cached_property
 from math import inf
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from atonc.machine.base.content import digest
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.safety.evidence.trust import ANYTHING
 from atonc.machine.hw.target import Target
+
+if TYPE_CHECKING:
+    from atonc.compiler.lower.alike import AlikeForms
 
 CONVOLUTIONS = ("conv", "dense", "transpose_conv")
 EDGES = ("quantize", "uint8_to_int8", "requantize", "identity")  # change the format of an input only
@@ -40,6 +44,7 @@ class Facts:
     coarse: float = MOST_CODES  # codes of 8 bits that an operator may be from exact arithmetic
     disproved: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # operator -> errors that forms declared
     resident: bool = False  # kernels shall lie in RAM, as far as there is room
+    alike: AlikeForms | None = None  # layers that look alike have one form: for assumed weights only
 
     def tensor(self, name: str) -> Tensor:
         return self.graph.tensors[name]
@@ -126,7 +131,8 @@ class Facts:
     @cached_property
     def free_bytes(self) -> Mapping[str, int]:
         """By operator: what may live beside it without the peak of all activations growing."""
-        return free_bytes(self.graph)
+        found = free_bytes(self.graph)
+        return found if self.alike is None else {op: 1 << size.bit_length() >> 1 for op, size in found.items()}
 
     def typical_codes(self, name: str) -> list[Array]:
         """Codes of a tensor for typical inputs; of one that the application writes also all codes at either end, since

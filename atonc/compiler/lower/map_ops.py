@@ -122,7 +122,8 @@ def _mapped(
             forms[op.name] = striped.forms[op.name]
             works.append(striped.work(op.name))
             continue
-        form = again.form(op, context) or _where_wanted(op, context, affinity, decisions.on_cpu)
+        lower = partial(_where_wanted, op, affinity=affinity, avoided=decisions.on_cpu)
+        form = again.form(op, context) or (facts.alike.form(op, context, lower) if facts.alike else lower(context))
         if isinstance(form, Form):
             forms[op.name] = form
             works.append(LoweredOperator(op.name, form.groups))

@@ -71,6 +71,7 @@ def _lowered(setting: Setting, decisions: Decisions, before: Candidate | None) -
         disproved=decisions.disproved,
         coarse=max(MOST_CODES, options.allow_coarse),
         resident=decisions.keeps_weights,
+        alike=setting.alike,
     )
     known = before.mapped if before and before.decisions.keeps_weights == decisions.keeps_weights else None
     first = replace(FIRST, resident_bytes=decisions.resident_bytes)

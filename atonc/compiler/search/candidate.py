@@ -9,6 +9,7 @@ from functools import cached_property
 from atonc.compiler.emit import runs
 from atonc.compiler.emit.program import Program, bind, kept_states
 from atonc.compiler.ir import Array, Graph
+from atonc.compiler.lower.alike import AlikeForms
 from atonc.compiler.lower.map_ops import Mapped
 from atonc.compiler.place import BoardMemory, Layout
 from atonc.compiler.place.explain import PlacementError
@@ -64,6 +65,7 @@ class Setting:
     affinity: Affinity = NO_AFFINITY
     calibrate: Callable[[], list[Mapping[str, Array]]] | None = None  # exact values of all tensors for typical inputs
     prefer: str = SPEED  # what the search is for
+    alike: AlikeForms | None = None  # where weights are assumed
 
     @property
     def without(self) -> frozenset[str]:

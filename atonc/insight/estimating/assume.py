@@ -149,21 +149,21 @@ def _constants_are_numbers(op: Op, graph: Graph) -> bool:
 
 
 def with_plain_weights(graph: Graph) -> Graph:
-    """Every layer of the canonical graph with small random weights, scaled so that results fill their range: no channel
-    needs anything of its own, and no two layers share their constants."""
+    """Every layer of the canonical graph with small random weights, the same for the same shape, scaled so that results
+    fill their range: no channel needs anything of its own."""
     tensors = dict(graph.tensors)
-    for number, op in enumerate(graph.ops):
+    for op in graph.ops:
         if op.kind in WEIGHTED and len(op.inputs) > 1:
-            tensors |= _plain_layer(op, graph.tensors, number)
+            tensors |= _plain_layer(op, graph.tensors)
     return replace(graph, tensors=tensors)
 
 
-def _plain_layer(op: Op, tensors: Mapping[str, Tensor], number: int) -> dict[str, Tensor]:
+def _plain_layer(op: Op, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     x, weights, y = (tensors[name] for name in (*op.inputs[:2], op.outputs[0]))
     if weights.data is None or weights.quant is None or x.quant is None or y.quant is None or not weights.elements:
         return {}
     count, (low, high) = prod(weights.shape[1:]), weights.code_range
-    signs = np.frombuffer(np.random.default_rng(number).bytes(weights.elements), np.uint8) & 2
+    signs = np.frombuffer(np.random.default_rng(weights.shape).bytes(weights.elements), np.uint8) & 2
     rows = signs.reshape(-1, count).astype(np.int16) - 1
     rows[:, 0], rows[:, -1] = LARGEST, -LARGEST if count > 1 else LARGEST
     zero = weights.zero_point if weights.quant.is_per_tensor else 0

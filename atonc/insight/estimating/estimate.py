@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from atonc.compiler.compile.pipeline import Compiled, read_model, setting_of
 from atonc.compiler.ir import Graph, layer_name
+from atonc.compiler.lower.alike import AlikeForms
 from atonc.compiler.ops.shapes import graph_macs, macs
 from atonc.compiler.passes import order
 from atonc.compiler.request.options import Options
 from atonc.compiler.request.target import memories
+from atonc.compiler.search.build import build
 from atonc.compiler.search.candidate import Candidate, Setting
 from atonc.compiler.search.generators import GENERATORS
 from atonc.compiler.search.log import Verdict
@@ -58,9 +61,16 @@ class Estimate:
     macs: int
     layers: tuple[EstimatedLayer, ...]
     assumed: tuple[str, ...]
+    notes: tuple[str, ...]  # of the reader
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    def as_figures(self) -> dict[str, Any]:
+        """A row of a sweep."""
+        names = ("model", "board", "layers", "assumed")
+        found = {name: value for name, value in self.as_dict().items() if name not in names}
+        return {**found, "cpu_layers": sum(layer.on_cpu for layer in self.layers)}
 
 
 def estimate(model: Path | Graph, options: Options | None = None) -> Estimate:
@@ -69,22 +79,31 @@ def estimate(model: Path | Graph, options: Options | None = None) -> Estimate:
     name, source = (model.name, model) if isinstance(model, Graph) else (plain(model.name), read_model(model, asked))
     assumed = (CODES, WEIGHTS, FIRST_PROGRAM) if is_float(source) else (WEIGHTS, FIRST_PROGRAM)
     built = _built(assumed_setting(source, asked))
-    return _estimate(name, built, assumed)
+    return _estimate(name, built, assumed, source.notes)
 
 
 def assumed_setting(source: Graph, options: Options) -> Setting:
     progress.stage("simplifying the graph")
     graph = with_plain_weights(order.run(with_codes(source) if is_float(source) else source, options))
     setting = setting_of(source, graph, options, memories(options))
-    return replace(setting, calibrate=lambda: [QuietRun(setting.graph)])
+    return replace(setting, calibrate=lambda: [QuietRun(setting.graph)], alike=known_forms())
+
+
+@cache
+def known_forms() -> AlikeForms:
+    """Those of this process: candidates of a search share most of their layers."""
+    return AlikeForms()
 
 
 def _built(setting: Setting) -> Candidate:
-    """The first program; where it finds no memory, what is tried next."""
+    """The first program; where it finds no memory, the search says what is tried next."""
+    first = build(setting, FIRST)
+    if first.built:
+        return first
     return search(setting, FIRST, tuple(one for one in GENERATORS if one.of == Verdict.NO_MEMORY))[0]
 
 
-def _estimate(name: str, built: Candidate, assumed: tuple[str, ...]) -> Estimate:
+def _estimate(name: str, built: Candidate, assumed: tuple[str, ...], notes: tuple[str, ...]) -> Estimate:
     made, setting, cost = built.made, built.setting, built.cost
     graph = setting.graph
     compiled = Compiled(
@@ -116,6 +135,7 @@ def _estimate(name: str, built: Candidate, assumed: tuple[str, ...]) -> Estimate
         macs=graph_macs(graph),
         layers=tuple(_layers(compiled)),
         assumed=assumed,
+        notes=notes,
     )
 
 

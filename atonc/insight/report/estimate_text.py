@@ -38,7 +38,10 @@ def document(found: Estimate, every: bool = False) -> doc.Document:
     sizes = f"{size_text(found.ram_bytes)} of RAM, {size_text(found.flash_bytes)} of flash"
     return doc.Document(
         f"{doc.short_name(found.model)}: estimated {ms_text(found.latency_ms)}, {sizes}",
-        [doc.Chapter("", blocks), doc.Chapter("", [doc.Note(f"assumed: {one}") for one in found.assumed])],
+        [
+            doc.Chapter("", blocks),
+            doc.Chapter("", [doc.Note(one) for one in (*found.notes, *(f"assumed: {one}" for one in found.assumed))]),
+        ],
         [
             doc.SummaryRow("latency", f"{ms_text(found.latency_ms)} estimated ({bounds}) for {found.board}"),
             doc.cpu_row(cpu, found.latency_ms),

@@ -16,10 +16,12 @@ from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.board import MAX_BYTES, TomlTable, parse_toml
 
 MOST_ROWS = 10_000
-KEYS = ("models", "applications", "boards", "sizes", "options", "accuracy", "float", "inputs", "samples", "verify")
+KEYS = ("models", "applications", "boards", "sizes", "options", "accuracy", "float", "inputs", "samples", "verify",
+        "estimate")  # fmt: skip
 MODELS = (".onnx", ".tflite")
 APPLICATIONS = (".toml",)
-OF_MODELS = ("models", "sizes", "accuracy", "float", "inputs", "samples")  # keys that say nothing about applications
+# keys that say nothing about applications
+OF_MODELS = ("models", "sizes", "accuracy", "float", "inputs", "samples", "estimate")
 SHARE = "share_constants"  # of a whole application, beside the options of the compiler
 OWN_KEYS = ("board", "fixed_shapes", "verify", "calibration")  # with a key of their own, or files of one model
 
@@ -45,6 +47,7 @@ class SweepPlan:
     samples: int = 0
     varied: tuple[str, ...] = field(default_factory=tuple)  # options that differ between rows
     applications: bool = False  # what the rows are of
+    estimate: bool = False  # figures without a search, also of float models
 
 
 def read_plan(path: Path) -> SweepPlan:
@@ -77,7 +80,17 @@ def read_plan(path: Path) -> SweepPlan:
         samples=int(table.number("samples", 1, 1000)) if table.has("samples") else 0,
         varied=tuple(varied),
         applications=applications,
+        estimate=_estimates(table),
     )
+
+
+def _estimates(table: TomlTable) -> bool:
+    if not (table.has("estimate") and table.flag("estimate")):
+        return False
+    if wrong := [key for key in ("verify", "accuracy", "options") if table.data.get(key)]:
+        rule = "an estimate assumes weights: nothing of it can be verified, and no option changes what is assumed"
+        raise table.wrong(wrong[0], f"{wrong[0]} beside estimate", rule=rule, remedy="leave one of both out")
+    return True
 
 
 def _require_no_models(table: TomlTable) -> None:

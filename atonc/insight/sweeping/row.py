@@ -39,6 +39,8 @@ def unit_of(plan: SweepPlan, row: SweepRow) -> WorkUnit:
         if options.get(option):
             names[f"{option}_file"] = len(files)
             files.append(Path(options.pop(option)))
+    if plan.estimate:
+        names["estimate"] = True
     if plan.accuracy:
         names |= {"accuracy": True, "samples": plan.samples}
         for key, file in (("float_file", plan.float_model), ("inputs_file", plan.inputs)):
@@ -98,6 +100,10 @@ def _figures(unit: WorkUnit) -> dict[str, Any]:
     from atonc.compiler.compile.compile_view import analyze
 
     options = _options(unit)
+    if unit.options.get("estimate"):
+        from atonc.insight.estimating.estimate import estimate
+
+        return estimate(unit.files[0], options).as_figures()
     view = analyze(unit.files[0], options)
     figures = figures_of(view)
     if unit.options.get("accuracy"):

@@ -98,6 +98,9 @@ def run(plan: SweepPlan, options: SweepOptions, unit_of: UnitOf, function: str) 
         progress.stage("rows", count, len(units))
     results = [_result(row, json.loads(text)) for row, text in zip(plan.rows, found, strict=True)]
     results, notes = _without_repeats(results)
+    notes += (
+        ("figures are estimates: codes and weights are assumed, nothing was searched for",) if plan.estimate else ()
+    )
     front = on_front([result.figures for result in results], [result.model for result in results])
     marked = tuple(replace(result, on_front=best) for result, best in zip(results, front, strict=True))
     return Sweep(plan.file, marked, plan.varied, plan.accuracy, known, notes)

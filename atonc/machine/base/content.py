@@ -38,7 +38,7 @@ class _Digests:
     def of(self, value: object) -> bytes:
         kind, number = type(value), id(value)
         if value is None or kind in (bool, int, float, str, Fraction, range):
-            return _hash(kind.__name__, repr(value).encode())
+            return f"{kind.__name__} {value!r}".encode()  # as it is: whoever holds it says how long it is
         if number not in self._known:
             self._known[number] = _UNDER_WAY
             self._known[number] = _hash(f"{kind.__module__}.{kind.__qualname__}", *self._parts(value))

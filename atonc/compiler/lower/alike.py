@@ -1,0 +1,121 @@
+"""Forms of layers that look alike, whatever they are called. Only for models whose weights are assumed: real weights
+decide about forms, so a compilation never shares them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from atonc.compiler.ir import Op
+from atonc.compiler.lower.context import Context
+from atonc.compiler.plan.aliases import root
+from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.select.form import Form
+from atonc.machine.base.frozen import dataclass
+from atonc.machine.hw.target import Target
+
+if TYPE_CHECKING:
+    from atonc.compiler.lower.map_ops import ReasonedCall
+
+    Lower: TypeAlias = Callable[[Context], Form | ReasonedCall]
+
+MOST_KNOWN = 1 << 12
+WEIGHTED = ("conv", "dense", "transpose_conv")  # whose scales are assumed, too
+
+
+@dataclass(frozen=True, eq=False)
+class KnownForm:
+    form: Form
+    names: tuple[str, ...]  # of what it may touch, as `_neighbours` lists them
+
+
+class AlikeForms:
+    """What was lowered, kept for the next layer and the next graph."""
+
+    def __init__(self) -> None:
+        self.known: dict[Hashable, KnownForm] = {}
+
+    def form(self, op: Op, context: Context, lower: Lower) -> Form | ReasonedCall:
+        """What a layer like this one has, under the names of this one; if there was none, what `lower` makes. The first
+        one gets its form as all others do, so that nothing depends on what was lowered before."""
+        key, names = outline(op, context), _neighbours(op, context)
+        known = self.known.get(key)
+        if known is None:
+            lowered = lower(context.copy())  # which keeps what it wrote
+            if not isinstance(lowered, Form):
+                return lower(context)
+            known = self.known[key] = KnownForm(replace(lowered, refused=(), alternatives=()), names)
+            if len(self.known) > MOST_KNOWN:
+                del self.known[next(iter(self.known))]
+        found = _renamed(known, op, dict(zip(known.names, names, strict=True)), context)
+        if found is None:
+            return lower(context)
+        context.take(found)
+        return found
+
+
+def outline(op: Op, context: Context) -> Hashable:
+    """All that its form follows from, but names and values."""
+    facts = context.facts
+    tensors = tuple(_looks(name, op, context) for name in (*op.inputs, *op.outputs))
+    same = tuple(op.inputs.index(name) for name in op.inputs)
+    copied = tuple(root(name, context.aliases) in context.shifted_copies for name in op.inputs if name)
+    free = facts.free_bytes.get(op.name, 0)
+    return op.kind, repr(sorted(op.attrs.items())), tensors, same, copied, free, facts.room, _target(facts.target)
+
+
+def _looks(name: str, op: Op, context: Context) -> Hashable:
+    """What counts of a tensor; nothing of an absent operand."""
+    if not name:
+        return None
+    facts, graph = context.facts, context.graph
+    tensor = graph.tensors[name]
+    scale = None if op.kind in WEIGHTED else tensor.scale
+    edges = name in graph.inputs, name in graph.outputs, len(graph.consumers.get(name, ()))
+    memory = name in facts.shifted, name in context.shifted_copies, name in context.aliases
+    outside = facts.written_outside(name)
+    return tensor.shape, tensor.dtype, tensor.is_constant, tensor.zero_point, scale, edges, memory, outside
+
+
+def _target(target: Target) -> Hashable:
+    return target.machine, target.programmed_by, target.trust
+
+
+def _neighbours(op: Op, context: Context) -> tuple[str, ...]:
+    """Tensors, the buffers that hold them, and copies of them."""
+    names = [name for name in (*op.inputs, *op.outputs) if name]
+    owners = [root(name, context.aliases) for name in names]
+    return (*names, *owners, *(context.shifted_copies.get(name, "") for name in (*names, *owners)))
+
+
+def _renamed(known: KnownForm, op: Op, names: dict[str, str], context: Context) -> Form | None:
+    form = known.form
+    for name in form.buffers:  # constants, and memory of its own
+        names.setdefault(name, f"{op.name}#{next(context.names)}")
+    touched = (*form.earlier, *form.aliases, *form.aliases.values(), *form.shifted_copies)
+    if any(name not in names for name in touched):
+        return None
+    earlier = [names[name] for name in form.earlier]
+    if not context.buffers.keys() >= set(earlier):
+        return None
+    return replace(
+        form,
+        groups=tuple(_group(group, names) for group in form.groups),
+        buffers={
+            names[name]: replace(buffer, name=names[name], tensor=names.get(buffer.tensor, ""))
+            for name, buffer in form.buffers.items()
+        },
+        aliases={names[a]: names[b] for a, b in form.aliases.items()},
+        shifted_copies={names[a]: names[b] for a, b in form.shifted_copies.items()},
+        semantics=dict(zip([op.name], form.semantics.values(), strict=False)),
+        earlier={name: context.buffers[name] for name in earlier},
+    )
+
+
+def _group(group: TaskGroup, names: Mapping[str, str]) -> TaskGroup:
+    tasks = []
+    for task in group.tasks:
+        engines = {unit: replace(use, buffer=names[use.buffer]) for unit, use in task.engines.items()}
+        tasks.append(replace(task, engines=engines))
+    return replace(group, tasks=tuple(tasks))
