@@ -72,7 +72,7 @@ ARITHMETIC = (
 )
 
 _dims = torch.ops.dim_order_ops
-COPIES = (_dims._clone_dim_order.default, _dims._to_dim_order_copy.default)
+COPIES = (_dims._clone_dim_order.default,)
 _qdq = torch.ops.quantized_decomposed
 # whole in what the partitioner is given: their pieces would be nodes of their own
 KEPT = (
@@ -105,7 +105,6 @@ EDGE = (
     *KEPT,
     _qdq.quantize_per_tensor.default,
     _qdq.dequantize_per_tensor.default,
-    _qdq.quantize_per_channel.default,
     _qdq.dequantize_per_channel.default,
     _aten.convolution.default,
     _aten.relu.default,
@@ -125,7 +124,6 @@ EDGE = (
     _aten.mul.Tensor,
     _aten.div.Tensor,
     _aten.bmm.default,
-    _aten.mm.default,
     *MOVED,
     _aten.constant_pad_nd.default,
     operator.getitem,
@@ -151,4 +149,4 @@ EDGE = (
     _aten.cumsum.default,
     *COPIES,
 )
-PRODUCTS = (_aten.convolution.default, _aten.linear.default, _aten.mm.default, _aten.bmm.default)
+PRODUCTS = (_aten.convolution.default, _aten.linear.default, _aten.bmm.default)

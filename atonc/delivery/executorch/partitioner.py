@@ -96,8 +96,6 @@ def reason_against(node: Any) -> str:
         order = node.kwargs.get("dim_order")
         if order is not None and list(order) != list(range(len(order))):
             return "it stores axes in another order, and delegates have them in that of the module"
-        if tensors[0].dtype != node.args[0].meta["val"].dtype:
-            return f"it makes {tensors[0].dtype} of {node.args[0].meta['val'].dtype}"
     if target in PRODUCTS and not all(_is_quantised(one) for one in node.all_input_nodes[:2]):
         return "it multiplies floats: AtonQuantizer gives scales to products, or it was told to leave this one"
     return ""
