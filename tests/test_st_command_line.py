@@ -36,6 +36,8 @@ COMMON = """
 --st-neural-art default done | --no-report done | --no-workspace no-effect | -v 1 done | --verbosity 2 done
 --quiet done | --verbosity done
 """
+# of public lines that are not for 4.0.1: older ones, and what its compiler of the NPU is told
+BESIDE = "--series stm32n6 done | --series STM32N6 done | --target STM32N6 done | --all-buffers-info no-effect"
 GENERATE = """
 --binary done | --dll no-effect | --address 0x71000000 no-effect | --copy-weights-at 0x90000000 no-effect | -r done
 --relocatable split,gen-c-files,no-secure done | --enable-epoch-controller done | --eec done | -l dir no-effect
@@ -48,11 +50,11 @@ VALIDATE = """
 --full no-effect | --io-only done | --save-csv done | --classifier done | --no-check no-effect
 --no-exec-model done | --seed 42 done | --ispu-conf f no-effect | --verbosity done
 """
-OPS = "--type onnx done | --with-report done | --target stm32n6 no-effect"
+OPS = "--type onnx done | --with-report done | --target stm32n6 no-effect | --series stm32n6 no-effect"
 TABLES = {
-    "analyze": (COMMON,),
-    "generate": (COMMON, GENERATE),
-    "validate": (COMMON, VALIDATE),
+    "analyze": (COMMON, BESIDE),
+    "generate": (COMMON, BESIDE, GENERATE),
+    "validate": (COMMON, BESIDE, VALIDATE),
     "supported-ops": (OPS,),
 }
 

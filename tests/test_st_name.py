@@ -148,6 +148,20 @@ def test_other_targets_are_refused_by_name(target: str, stedgeai: Called) -> Non
     assert text == release_of("").banner + "\n" and not Path("st_ai_output").exists()
 
 
+@pytest.mark.parametrize("words", ["--series stm32n6", "--series=STM32N6", "--target STM32N6"])
+def test_a_target_has_several_spellings(words: str) -> None:
+    found = meant(("generate", "-m", "x.tflite", *words.split(), "--st-neural-art"), release_of(""))
+    assert found.words == ("generate", "-m", "x.tflite", "--st-neural-art", "--c-api", "st-ai") and not found.notes
+
+
+def test_a_series_is_refused_like_a_target(stedgeai: Called) -> None:
+    words = ("generate", "-m", str(DIGITS), "--series", "stm32h7")
+    assert "--series stm32h7 is not offered: atonc compiles for the STM32N6" in stedgeai(*words)[2]
+    code, _, said = stedgeai(*words, *NPU)
+    assert code == 2 and "two targets are given" in said and "--target and --series" in said
+    assert main([*words]) == 2, "by our own name too"
+
+
 def test_a_target_must_be_named_and_suit_the_npu(stedgeai: Called) -> None:
     assert "no target" in stedgeai("analyze", "-m", str(DIGITS))[2]
     assert "write --target stm32n6" in stedgeai("analyze", "-m", str(DIGITS), "--target", "stm32", "--st-neural-art")[2]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 RESULTS = "benchmarks/results"
-SHOWN = (":(glob)*.md", "docs", "examples", RESULTS, "LICENSE")
+SHOWN = (":(glob)*.md", "docs", "examples", RESULTS, "LICENSE", "Containerfile")
 NOT_FOUND = "---\nsearch: { exclude: true }\n---\n"  # tables of results would hide the pages about them
 
 

@@ -66,7 +66,7 @@ class ModelOptions:
         takes=Takes(choices=tuple(TYPES), local=True, rare=True),
     )  # fmt: skip
     target: str = option(
-        "stm32n6", "--target", MEMORY, "the only target", parse=str.lower,
+        "stm32n6", "--target --series", MEMORY, "the only target", parse=str.lower,
         takes=Takes(choices=("stm32n6",), local=True, rare=True),
     )  # fmt: skip
     st_neural_art: str | None = option(

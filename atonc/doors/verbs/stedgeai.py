@@ -94,6 +94,7 @@ def release_for(program: str) -> StRelease | None:
 
 NAMES = ("stedgeai", "stm32ai")  # what the program is called in ST's installations, new and old
 TARGET, NPU, MODE = "--target", "--st-neural-art", "--mode"
+TARGETS = (TARGET, "--series")  # the second is what older scripts write
 OURS = "stm32n6"
 GENERIC = "stm32"  # any STM32: code for the processor
 COMPILING = ("analyze", "generate", "validate")
@@ -150,22 +151,26 @@ def meant(words: Sequence[str], release: StRelease) -> Meant:
     switches = dict.fromkeys((*_SHOWN_ONLY, *((DLL,) if extra else ())), 0)
     # ST's tool takes all options with any verb, and those of another one change nothing
     others = {name: most for other, names in _OWN.items() if other != verb for name, most in names.items()}
-    kept = _without({TARGET: 1, **dict.fromkeys(WORKSPACE, 1), **switches, **others}, rest)
+    kept = _without({**dict.fromkeys((*TARGETS, *WORKSPACE), 1), **switches, **others}, rest)
     return Meant((verb, *kept, *api, *extra), notes, release.call(verb, rest))
 
 
 def _for_target(verb: str, rest: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What has to be said to our tool, and to the user, so that the target is what is meant."""
-    target, npu = (value_of(TARGET, rest) or "").lower(), value_of(NPU, rest) is not None
+    given = {name: value.lower() for name in TARGETS if (value := value_of(name, rest))}
+    name, target = next(iter(given.items()), (TARGET, ""))
+    npu = value_of(NPU, rest) is not None
     if not target:
         raise InputError("no target is given", where=TARGET, remedy=f"add {TARGET} {OURS} {NPU}")
+    if len(set(given.values())) > 1:
+        raise InputError("two targets are given", where=" and ".join(given), remedy=f"write {TARGET} {OURS} alone")
     if target not in (OURS, GENERIC):
         raise UnsupportedError(
-            f"{TARGET} {target[:40]} is not offered: atonc compiles for the STM32N6",
+            f"{name} {target[:40]} is not offered: atonc compiles for the STM32N6",
             remedy=f"{TARGET} {OURS} {NPU} is its NPU, {TARGET} {OURS} alone its Cortex-M55; others need ST's tool",
         )
     if target == GENERIC and npu:
-        raise InputError(f"{NPU} is for {TARGET} {OURS}", where=f"{TARGET} {target}", remedy=f"write {TARGET} {OURS}")
+        raise InputError(f"{NPU} is for {TARGET} {OURS}", where=f"{name} {target}", remedy=f"write {TARGET} {OURS}")
     # what is on the board was built before; the scripts of ST's model zoo do not repeat the profile there
     if npu or (verb == "validate" and (value_of(MODE, rest) or "").startswith("target")):
         return (), ()
@@ -299,6 +304,7 @@ COMMON = (
     Foreign(("--prefetch-compressed-weights",), "weights are not compressed"),
     Foreign(("--allocate-activations",), "the places of activations are fixed when the network is compiled"),
     Foreign(("--allocate-states",), "states have their place in the network's memory in any case"),
+    Foreign(("--all-buffers-info",), "the C files list the buffers between layers in any case"),
     Foreign(("--hsp",), "it is for stm32u3", "WORDS", optional=True),
     Foreign(("--optimize.export_hybrid",), "it is internal to ST's tool; its cloud passes it on", "VALUE"),
     Foreign(("--custom",), "layers with code of your own have no place in the program", "FILE.json",
@@ -318,7 +324,7 @@ VALIDATE = (
     Foreign(("--no-check",), "the checks are part of the answer and cost little"),
     Foreign(("--ispu-conf",), "it is for sensors with an ISPU", "FILE"),
 )
-OPS = (Foreign(("--target",), "the table is that of stm32n6, the only target", "NAME"),)
+OPS = (Foreign(TARGETS, "the table is that of stm32n6, the only target", "NAME"),)
 
 
 # verb -> its tables
