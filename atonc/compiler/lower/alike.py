@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from atonc.compiler.ir import Op
 from atonc.compiler.lower.context import Context
 from atonc.compiler.plan.aliases import root
 from atonc.compiler.plan.task import TaskGroup
-from atonc.compiler.select.form import Form
+from atonc.compiler.select.form import Alternative, Form
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.target import Target
 
@@ -45,10 +46,10 @@ class AlikeForms:
             lowered = lower(context.copy())  # which keeps what it wrote
             if not isinstance(lowered, Form):
                 return lower(context)
-            known = self.known[key] = KnownForm(replace(lowered, refused=(), alternatives=()), names)
+            known = self.known[key] = KnownForm(replace(lowered, refused=()), names)
             if len(self.known) > MOST_KNOWN:
                 del self.known[next(iter(self.known))]
-        found = _renamed(known, op, dict(zip(known.names, names, strict=True)), context)
+        found = _renamed(known.form, op, dict(zip(known.names, names, strict=True)), context)
         if found is None:
             return lower(context)
         context.take(found)
@@ -89,8 +90,8 @@ def _neighbours(op: Op, context: Context) -> tuple[str, ...]:
     return (*names, *owners, *(context.shifted_copies.get(name, "") for name in (*names, *owners)))
 
 
-def _renamed(known: KnownForm, op: Op, names: dict[str, str], context: Context) -> Form | None:
-    form = known.form
+def _renamed(form: Form, op: Op, names: dict[str, str], context: Context) -> Form | None:
+    """All that it touches gets the names of these; what only it has gets new ones, which are added to them."""
     for name in form.buffers:  # constants, and memory of its own
         names.setdefault(name, f"{op.name}#{next(context.names)}")
     touched = (*form.earlier, *form.aliases, *form.aliases.values(), *form.shifted_copies)
@@ -99,9 +100,10 @@ def _renamed(known: KnownForm, op: Op, names: dict[str, str], context: Context) 
     earlier = [names[name] for name in form.earlier]
     if not context.buffers.keys() >= set(earlier):
         return None
+    groups = {id(group): _group(group, names) for group in form.groups}
     return replace(
         form,
-        groups=tuple(_group(group, names) for group in form.groups),
+        groups=tuple(groups[id(group)] for group in form.groups),
         buffers={
             names[name]: replace(buffer, name=names[name], tensor=names.get(buffer.tensor, ""))
             for name, buffer in form.buffers.items()
@@ -110,7 +112,21 @@ def _renamed(known: KnownForm, op: Op, names: dict[str, str], context: Context) 
         shifted_copies={names[a]: names[b] for a, b in form.shifted_copies.items()},
         semantics=dict(zip([op.name], form.semantics.values(), strict=False)),
         earlier={name: context.buffers[name] for name in earlier},
+        alternatives=tuple(
+            replace(
+                one,
+                built=None,
+                chosen_form=replace(one.chosen_form, groups=tuple(groups[id(g)] for g in one.chosen_form.groups)),
+                later=partial(_alternative, one, op, names, context),
+            )
+            for one in form.alternatives
+            if all(id(group) in groups for group in one.chosen_form.groups)
+        ),
     )
+
+
+def _alternative(one: Alternative, op: Op, names: dict[str, str], context: Context) -> Form | None:
+    return _renamed(replace(one.form, alternatives=()), op, names, context) if one.form else None
 
 
 def _group(group: TaskGroup, names: Mapping[str, str]) -> TaskGroup:

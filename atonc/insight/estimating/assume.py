@@ -22,6 +22,7 @@ WIDENS = ("affine", "batch_norm", "add", "sub", "mul", "div")
 CLAMPS = (*RANGES, "clip")
 KEEPS = ("max_pool", "average_pool", "mean", "resize_nearest", "resize_linear")  # codes of the result like the input's
 SIGNED, UNSIGNED, SHARE = (0.031, -5), (0.0235, -128), (1 / 256, -128)  # scale and zero point: +-4, 0 to 6, 0 to 1
+PICKS = ("arg_max", "arg_min")  # the same place, whether of codes or of real values
 LARGEST, QUIET = 127, 8
 REAL, EXACT = ":real", ":exact"
 
@@ -59,7 +60,8 @@ class _Coded:
         return tensor.dtype == "float32" and not tensor.is_constant
 
     def _add(self, op: Op) -> None:
-        inputs = [f"{name}{REAL}" if name in self.formats else name for name in op.inputs]
+        real = op.kind not in PICKS
+        inputs = [f"{name}{REAL}" if real and name in self.formats else name for name in op.inputs]
         if op.kind in WEIGHTED and self._is_real_constant(op.inputs[1]):
             inputs[1] = self._coded_weights(inputs[1])
         coded = [name for name in op.outputs if name and self._flows(name) and name not in self.inner]
@@ -107,7 +109,7 @@ class _Coded:
 
 
 def _has_codes(op: Op) -> bool:
-    return recipe_for(op.kind) is not None or op.kind in FUNCTIONS or op.kind in WIDENS or op.kind in WEIGHTED
+    return recipe_for(op.kind) is not None or op.kind in (*FUNCTIONS, *WIDENS, *WEIGHTED, "softmax")
 
 
 def _inner(graph: Graph) -> set[str]:

@@ -28,7 +28,7 @@ from atonc.machine.base.errors import plain
 from atonc.machine.base.frozen import dataclass
 
 WEIGHTS = "random weights, none of which needs more precision than another"
-CODES = "int8 of a float model, with scales that fit; its inputs and outputs are int8"
+CODES = "int8 of a float model, its softmax and arg max too, with scales that fit; its inputs and outputs are int8"
 FIRST_PROGRAM = "the first program that fits the memory: a compilation searches for a faster one, and verifies it"
 TAKEN = ("board", "mpool", "npu_mhz", "cpu_mhz", "flash_mbps", "cut_outputs", "fixed_shapes")  # options that count here
 
