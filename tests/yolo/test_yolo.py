@@ -16,10 +16,11 @@ pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'atonc[
 
 from atonc.delivery.yolo import export as export_of_theirs
 from atonc.delivery.yolo.data import read_data
-from atonc.delivery.yolo.heads import yolo_model
+from atonc.delivery.yolo.heads import sides, yolo_model
 from atonc.doors.cli import cli
 from atonc.insight.evaluating.datasets import Dataset, DatasetEntry, Fit
 from atonc.insight.evaluating.metrics import metric_for
+from atonc.insight.quantizing import loading
 from atonc.machine.base.errors import AtoncError, InputError
 from tests.yolo.exports import GRIDS, SIDE, class_folders, classifier, data_set, export
 
@@ -237,3 +238,18 @@ def test_what_is_no_export_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     said = capsys.readouterr().err
     assert "best.pth: is no ONNX file" in said
     assert "fix: yolo export model=best.pth format=onnx" in said
+
+
+def test_an_export_that_leaves_its_size_open_is_as_it_was_trained(tmp_path: Path) -> None:
+    model = onnx.load(str(export(tmp_path / "model.onnx")))
+    with pytest.raises(InputError, match="an export has its size"):
+        sides(model, SIDE)
+    for axis, name in ((2, "height"), (3, "width")):
+        model.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = name
+    assert sides(model, 96) == {"height": 96, "width": 96} and sides(model, 0) == {}
+    for text, found in (("[64, 32]", {"height": 64, "width": 32}), ("'64'", {}), ("[64]", {}), ("[0.5, 1]", {})):
+        del model.metadata_props[1:]
+        model.metadata_props.add(key="imgsz", value=text)
+        assert sides(model, 0) == found
+    model.metadata_props[1].value = "[64, 64]"
+    assert yolo_model(loading.fixed(model, sides(model, 0), "model.onnx"), "model.onnx").side == (64, 64)

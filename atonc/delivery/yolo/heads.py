@@ -48,6 +48,23 @@ def told(model: Any) -> dict[str, Any]:
     return found
 
 
+def sides(model: Any, imgsz: int) -> dict[str, int]:
+    """Height and width where the export leaves them open: what is asked for, else those that the exporter wrote into
+    the file."""
+    stored = {proto.name for proto in model.graph.initializer}
+    images = [value for value in model.graph.input if value.name not in stored and len(_shape(value)) == 4]
+    left_open = {
+        dim.dim_param or f"{image.name}:{axis}": axis - 2
+        for image in images for axis, dim in enumerate(image.type.tensor_type.shape.dim) if axis > 1 > dim.dim_value
+    }  # fmt: skip
+    if imgsz and not left_open:
+        raise InputError("an export has its size", where="--imgsz", remedy="export again with imgsz=")
+    written = told(model).get("imgsz")
+    known = isinstance(written, list | tuple) and len(written) == 2 and all(type(one) is int for one in written)
+    sizes = (imgsz, imgsz) if imgsz else written if known else None
+    return {label: sizes[which] for label, which in left_open.items()} if sizes else {}
+
+
 def yolo_model(model: Any, where: str) -> YoloModel:
     """`model`: an ONNX model with fixed shapes."""
     said, graph = told(model), model.graph

@@ -17,8 +17,9 @@ class YoloOptions:
     """Flags of the command line with their help, in their order."""
 
     imgsz: int = option(
-        0, "--imgsz", DATA, "of a .pt: pixels of a side; 0: as it was trained", metavar="PIXELS", parse=whole
-    )
+        0, "--imgsz", DATA, "of a .pt, or of an export that leaves it open: pixels of a side; 0: as it was trained",
+        metavar="PIXELS", parse=whole,
+    )  # fmt: skip
     samples: int = again(QuantizeOptions, "samples", DATA)
     limit: int = again(EvaluateOptions, "limit", FIGURES)
     evaluate: bool = option(True, "--no-evaluate", FIGURES, "leave the accuracy out: it is what takes longest")

@@ -14,7 +14,7 @@ from atonc.delivery.generate import generating, post
 from atonc.delivery.generate.post import PostProcessing
 from atonc.delivery.yolo import export
 from atonc.delivery.yolo.data import YoloData, as_bytes, read_data
-from atonc.delivery.yolo.heads import CLASSIFY, POSE, YoloModel, yolo_model
+from atonc.delivery.yolo.heads import CLASSIFY, POSE, YoloModel, sides, yolo_model
 from atonc.delivery.yolo.options import YoloOptions
 from atonc.insight.evaluating.options import EvaluateOptions, PostOptions
 from atonc.insight.evaluating.run import Evaluation, evaluate
@@ -47,13 +47,13 @@ class YoloNetwork:
 
 def build(given: Path, data: Path, wanted: YoloOptions, folder: Path) -> YoloNetwork:
     """`given`: a .pt, or an ONNX file. What is wrong with model and data is said before the long work."""
-    exported = given
+    exported, imgsz = given, wanted.imgsz
     if given.suffix.lower() == ".pt":
         folder.mkdir(parents=True, exist_ok=True)
-        exported = export.exported(given, wanted.imgsz, folder / f"{given.stem}.onnx")
+        exported, imgsz = export.exported(given, imgsz, folder / f"{given.stem}.onnx"), 0
     parsed = loading.parse(model_bytes(exported), exported.name)
     loading.require_float(parsed, exported)
-    parsed = loading.fixed(parsed, {}, exported.name)
+    parsed = loading.fixed(parsed, sides(parsed, imgsz), exported.name)
     model = yolo_model(parsed, exported.name)
     found = read_data(data, model)
     loading.cut(parsed, model.outputs)

@@ -29,8 +29,6 @@ def _yolo(options: argparse.Namespace) -> CommandReply:
         )  # fmt: skip
     if model.suffix.lower() == ".pt":
         require_package(model)
-    elif wanted.imgsz:
-        raise InputError("an export has its size", where="--imgsz", remedy="export again with imgsz=")
     preflight.check_packages("onnx", "onnxruntime", "yaml", "PIL", extra="yolo")
     preflight.check_folder(options.output, model)
     from atonc.delivery.texts import yolo_text
