@@ -179,11 +179,14 @@ def _damaged(pte: bytes, at: int) -> bytes:
     return pte[:at] + bytes([pte[at] ^ 4]) + pte[at + 1 :]
 
 
-@pytest.mark.parametrize("offset", [0, 4, 8, 13, 16, 20, 24, 64, 68, 900, 4000])
+@pytest.mark.parametrize("offset", [0, 4, 8, 12, 13, 16, 20, 24, 40, 60, 64, 68, 900, 4000, -1, -60])
 def test_a_damaged_delegate_is_refused(offset: int, capfd: pytest.CaptureFixture[str]) -> None:
+    """Below 0: from the end, where the memory map lies."""
     pte = _lowered("ds_cnn").pte
+    start = pte.index(b"ATNO")
+    at = start + offset if offset >= 0 else start + int.from_bytes(pte[start + 16 : start + 20], "little") + offset
     with pytest.raises(RuntimeError):
-        in_their_runtime(_damaged(pte, pte.index(b"ATNO") + offset), quantised("ds_cnn").example)
+        in_their_runtime(_damaged(pte, at), quantised("ds_cnn").example)
     said = capfd.readouterr().err
     assert "AtonBackend: a delegate" in said and "fix: write the .pte again" in said and "internal" not in said
 

@@ -88,7 +88,7 @@ def test_it_gives_the_bytes_of_the_emulator() -> None:
 
 
 @pytest.mark.parametrize(
-    ("at", "said"), [*((at, "damaged") for at in (0, 4, 16)), (64, "image refused"), (900, "image")]
+    ("at", "said"), [*((at, "damaged") for at in (0, 4, 12, 16, 40, 60, -1)), (64, "image refused"), (900, "image")]
 )
 def test_it_refuses_damage(at: int, said: str) -> None:
     data = bytearray(_data())

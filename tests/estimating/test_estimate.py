@@ -12,7 +12,7 @@ import pytest
 
 import atonc
 from atonc.compiler.compile.pipeline import compile_file, read_model
-from atonc.compiler.ir import Graph, Op, Tensor
+from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.passes import order
 from atonc.compiler.request.options import Options
 from atonc.compiler.search.build import build
@@ -20,7 +20,7 @@ from atonc.compiler.select.decisions import FIRST
 from atonc.doors.cli.cli import main
 from atonc.insight.estimating.assume import is_float, with_codes
 from atonc.insight.estimating.estimate import assumed_setting, estimate, known_forms
-from benchmarks.estimate import as_float
+from benchmarks.estimate import as_float, computes_on_codes
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DIGITS = EXAMPLES / "digits" / "digits.tflite"
@@ -119,6 +119,14 @@ def test_shared_forms_keep_what_they_were_preferred_to() -> None:
     setting = assumed_setting(graph, OPTIONS)
     alone = build(replace(setting, alike=None), FIRST)
     assert build(setting, FIRST).cost.latency_ms == alone.cost.latency_ms
+
+
+def test_a_float_copy_is_compared_where_the_model_computes_on_codes() -> None:
+    """One whose weights alone are codes would be another network as int8."""
+    model, weights = read_model(DIGITS, OPTIONS), _float_graph(Op("relu", "act", ("y",), ("z",)))
+    coded = replace(weights.tensors["w"], dtype="int8", quant=Quantisation.per_tensor(0.1), data=np.int8([[[[1]]]]))
+    weights = replace(weights, tensors={**weights.tensors, "w": coded})
+    assert computes_on_codes(model) and not computes_on_codes(weights) and not is_float(weights)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.stem)

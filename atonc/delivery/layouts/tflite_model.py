@@ -13,6 +13,7 @@ import struct
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -34,9 +35,11 @@ from atonc.machine.base.errors import InputError, ModelError, not_loaded
 from atonc.machine.base.frozen import dataclass
 
 CODE = NPU_CODE
-MAGIC, VERSION = b"ATNO", 1
-_HEADER = struct.Struct("<4s7I")  # magic, version, bytes in front of the image, of the image, of all; inputs, outputs
+MAGIC, VERSION = b"ATNO", 2
+# magic, version, bytes in front of the image, of the image, of all; inputs, outputs
+_HEADER = struct.Struct("<4s6I")
 LINE = 64  # the image begins at a line of the NPU's cache, wherever the file does
+_CHECK = struct.Struct("<I")  # ends the first line: CRC-32 of the rest of it and of what follows the image
 _SEAL, _LENGTH = "atonc", struct.Struct("<Q")  # in the metadata: bytes of the file, their SHA-256
 _MARK = hashlib.sha256(b"the checksum of a TFLite file of atonc").digest()  # stands there until it is known
 _CUSTOM = 32  # BuiltinOperator
@@ -57,17 +60,21 @@ class NpuOperator:
 
         behind = bytes(-len(self.image) % 8) + bytes(flexbuffers.Dumps(dict(memory_map)))
         size = LINE + len(self.image) + len(behind)
-        header = _HEADER.pack(MAGIC, VERSION, LINE, len(self.image), size, self.inputs, self.outputs, 0)
-        return header.ljust(LINE, b"\0") + self.image + behind
+        header = _HEADER.pack(MAGIC, VERSION, LINE, len(self.image), size, self.inputs, self.outputs)
+        front = header.ljust(LINE - _CHECK.size, b"\0")
+        return front + _CHECK.pack(crc32(front + behind)) + self.image + behind
 
 
 def npu_operator(data: bytes, where: str) -> NpuOperator:
     """Reads what `stored` wrote."""
-    magic, version, start, length, size, inputs, outputs, _ = _HEADER.unpack(data[: _HEADER.size].ljust(_HEADER.size))
+    magic, version, start, length, size, inputs, outputs = _HEADER.unpack(data[: _HEADER.size].ljust(_HEADER.size))
     if magic != MAGIC or version != VERSION:
         raise ModelError("its data are no network for the NPU, or of another version", where=where)
     if size != len(data) or start != LINE or start + length > size:
         raise ModelError("the sizes in front of its image contradict each other", where=where)
+    front = LINE - _CHECK.size
+    if data[front:LINE] != _CHECK.pack(crc32(data[:front] + data[LINE + length :])):  # the image has its own
+        raise ModelError("what stands around its image is damaged", where=where)
     return NpuOperator(data[start : start + length], inputs, outputs)
 
 

@@ -6,9 +6,11 @@
 #ifndef ATONC_NPU_NETWORK_H
 #define ATONC_NPU_NETWORK_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
+#include "atonc_runtime.h"
 #include "ll_aton_reloc_network.h"
 #include "ll_aton_runtime.h"
 #include "mcu_cache.h"
@@ -30,6 +32,8 @@ struct Header {
     uint32_t length;
     uint32_t size; /* of all */
     uint32_t inputs, outputs;
+    uint32_t unused[8];
+    uint32_t check; /* CRC-32 of what is above and of what follows the image, which has its own */
 };
 
 struct Data {
@@ -39,7 +43,7 @@ struct Data {
     bool installed;
 };
 
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr size_t kExecAlignment = 32;
 constexpr int kMostPools = 10;
 
@@ -63,7 +67,12 @@ bool Read(const char *buffer, size_t length, Data *data) {
     memcpy(&header, buffer, sizeof header);
     if (memcmp(header.magic, "ATNO", 4) != 0 || header.version != kVersion || header.size != length)
         return false;
-    if (header.start > length || header.length > length - header.start || header.inputs > 256 || header.outputs > 256)
+    if (header.start != sizeof header || header.length > length - header.start || header.inputs > 256 ||
+        header.outputs > 256)
+        return false;
+    const uint32_t behind = header.start + header.length;
+    const uint32_t front = atonc_crc32(&header, offsetof(Header, check), 0);
+    if (atonc_crc32(buffer + behind, header.size - behind, front) != header.check)
         return false;
     data->image = reinterpret_cast<uintptr_t>(buffer) + header.start;
     data->inputs = static_cast<int>(header.inputs);
