@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -447,3 +448,14 @@ def test_a_model_without_outputs_is_refused(tmp_path: Path, capsys: pytest.Captu
     onnx.save(net.make_model(graph, opset_imports=[net.make_opsetid("", 17)]), tmp_path / "none.onnx")
     assert main(["analyze", str(tmp_path / "none.onnx")]) == 2
     assert "none.onnx: the model has no output" in capsys.readouterr().err
+
+
+def test_the_report_says_the_whole_command(tmp_path: Path) -> None:
+    words = ["-n", "x", "--resident", "all", "--prefetch", "dma"]
+    assert main(["generate", "-m", DIGITS, "-o", str(tmp_path / "out"), "-q", *words]) == 0
+    said = (tmp_path / "out" / "x_generate_report.txt").read_text().splitlines()[1]
+    assert said.partition(" : ")[2].split()[:7] == shlex.split(
+        "generate --model digits.tflite --name x --board stm32n6570-dk"
+    )
+    command = json.loads((tmp_path / "out" / "x_program.json").read_text())["reproduce"]["command"]
+    assert said.endswith(command.partition(" -n x ")[2]) and "--resident all --prefetch dma" in said

@@ -26,6 +26,13 @@ def command(model: str, options: Options, name: str = "network") -> str:
     return shlex.join(["atonc", "generate", model, *_flags(options, name)])
 
 
+def parameters(model: str, options: Options, name: str, board: str) -> str:
+    """The same with name and board also where they are the default, as reports in ST's layout say it."""
+    flags = {"--board": ("--board", board)} | _words(options, folders=False)
+    words = [word for one in flags.values() for word in one]
+    return shlex.join(["generate", "--model", model, "--name", name, *words])
+
+
 def again(verb: str, model: Path, options: Options, *more: str, name: str = "network") -> str:
     """Another verb on the same model with the same options, to be pasted: files are named as they were given."""
     flags = _flags(replace(options, relocatable=False), name, folders=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 
 from atonc.compiler.compile.compile_view import CompileView
+from atonc.compiler.compile.reproduce import parameters
 from atonc.compiler.emit.c.memories import PoolRange, ranges
 from atonc.compiler.emit.c.network import CNetwork
 from atonc.compiler.ir import Graph, Op, Tensor
@@ -13,6 +14,7 @@ from atonc.compiler.lower.context import item_bytes
 from atonc.compiler.ops.shapes import macs
 from atonc.compiler.place.usage import MemoryUse, Use
 from atonc.compiler.plan.types import CpuPlan
+from atonc.machine.base.errors import plain
 from atonc.machine.hw.mpool import MemoryPool
 
 _WIDTH = 84
@@ -21,9 +23,10 @@ _AXES = {1: "c", 2: "bc", 3: "bhc", 4: "bhwc"}
 
 
 def text(view: CompileView, network: CNetwork) -> str:
+    asked = parameters(view.model, view.options, view.name, view.board.name)
     lines = [
         network.tool,
-        f"Parameters            : generate --model {_plain(view.model)} --name {view.name} --board {view.board.name}",
+        f"Parameters            : {plain(asked)}",
         "",
         f"Model name - {_plain(PurePath(view.model).stem)}",
         *_model_table(view.compiled.source),
