@@ -37,9 +37,8 @@ KEY, OTHER = digest("key"), digest("other")
 @pytest.fixture()
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder of the test's own."""
-    folder = tmp_path / "cache"
-    monkeypatch.setenv(cache.VARIABLE, str(folder))
-    return folder
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
+    return tmp_path / "cache" / "atonc" / "results"
 
 
 @pytest.fixture()
@@ -230,7 +229,7 @@ def test_the_oldest_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for age, key in enumerate(keys):
         found.save(key, age)
         os.utime(path_of(found, key), (1e9 + age, 1e9 + age))
-    lost = found.folder / f"{cache._BEGINNING}x"
+    lost = found.folder / f"{cache._BEGINNING}abc_1234"
     lost.write_bytes(b"of a run that was ended")
     os.utime(lost, (1e9 - 5000, 1e9 - 5000))
     assert loaded(found, keys[0]) == 0  # used again: it is the newest now
@@ -246,6 +245,38 @@ def test_the_folder_is_bounded_in_bytes(tmp_path: Path, monkeypatch: pytest.Monk
         found.save(digest(number), "x" * 900)
     found.shrink()
     assert 5_000 < sum(path.stat().st_size for path in found.folder.iterdir()) < 10_000
+
+
+def test_files_of_others_neither_count_nor_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder may be one where the user has files of any name, older than all results."""
+    monkeypatch.setattr(cache, "MOST_FOLDER_BYTES", 10_000)
+    found = ResultStore(tmp_path)
+    theirs = ["package.json", "weights.bin", ".new-file-of-mine", f"{KEY}.json.bak", f"{'F' * 64}.json"]
+    theirs += [f"{digest('of another tool')}.json"]
+    for name in theirs:
+        (tmp_path / name).write_bytes(b"{}" if name.endswith(".json") else b"x" * 20_000)
+        os.utime(tmp_path / name, (1e9, 1e9))
+    (tmp_path / f"{digest('a folder')}.json").mkdir()
+    for number in range(9):
+        found.save(digest(number), "x" * 900)
+    found.shrink()
+    assert all(loaded(found, digest(number)) for number in range(9))  # below the bound by themselves
+    for number in range(9, 30):
+        found.save(digest(number), "x" * 900)
+    found.shrink()
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left >= {*theirs, f"{digest('a folder')}.json"} and len(left) < 20
+
+
+def test_only_what_was_there_before_counts(home: Path) -> None:
+    def used() -> int:
+        with cache.used() as found:
+            assert found is not None
+            for _ in range(3):
+                assert cache.remembered(("anything",), lambda: [], lambda value: value, list) == []
+            return len(found.found)
+
+    assert [used(), used()] == [0, 1]
 
 
 # ----------------------------------------------------------------------------------------------------- where it lies
@@ -265,7 +296,11 @@ def test_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(cache.VARIABLE, "OFF")
     assert cache.folder() is None
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "x"))
-    assert cache.folder() == tmp_path / "x"
+    assert cache.folder() == tmp_path / "x" / "atonc" / "results"
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path / "me"))
+    monkeypatch.setenv(cache.VARIABLE, "~/x")
+    assert cache.folder() == tmp_path / "me" / "x" / "atonc" / "results"
 
     def nobody() -> Path:
         raise RuntimeError
@@ -403,6 +438,7 @@ def test_a_folder_that_takes_nothing_harms_nobody(
 
     without = generated(tmp_path, "--no-cache")
     if fails == "is a file":
+        home.parent.mkdir(parents=True)
         home.write_text("")
     else:
         owner = {"mkdir": Path, "replace": cache.os, "mkstemp": cache.tempfile}[fails]

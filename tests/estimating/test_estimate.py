@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -150,7 +151,11 @@ def test_layers_that_look_alike_have_constants_of_their_own() -> None:
 def test_the_command_line_says_figures_and_what_is_assumed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["estimate", str(DIGITS)]) == 0
     text = capsys.readouterr().out
-    assert "assumed: random weights" in text and "latency" in text and "conv" in text
+    assert "assumed: random weights" in text and "a batch that the model leaves open is 1" in text and "conv" in text
+    ms, low, high = re.findall(
+        r"latency +([\d.]+) ms estimated \(([\d.]+) to ([\d.]+) ms\) at NPU 1000 MHz, CPU 800", text
+    )[0]
+    assert len({len(one.partition(".")[2]) for one in (ms, low, high)}) == 1
     assert main(["estimate", str(DIGITS), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["document"] == "estimate" and len(found["layers"]) == 8 and found["latency_ms"] > 0
@@ -162,8 +167,29 @@ def test_python_takes_what_counts(tmp_path: Path) -> None:
     assert len(found.rows()) == len(found.layers) and "estimated" in repr(found)
     with pytest.raises(atonc.errors.InputError, match="resident does not count"):
         atonc.estimate(DIGITS, resident=True)
+    with pytest.raises(atonc.errors.InputError, match="object is no PyTorch module"):
+        atonc.estimate(object(), 1)
     graph = replace(read_model(DIGITS, OPTIONS), name="mine")
     assert atonc.estimate(graph).model == "mine"
+
+
+def _erf_and_top_k(file: Path, dtype: str) -> Path:
+    onnx = pytest.importorskip("onnx")
+    helper, code = onnx.helper, getattr(onnx.TensorProto, dtype)
+    nodes = [helper.make_node("Erf", ["x"], ["a"]), helper.make_node("TopK", ["a", "k"], ["v", "i"])]
+    x, v = (helper.make_tensor_value_info(name, code, shape) for name, shape in (("x", ["N", 30]), ("v", None)))
+    k = helper.make_tensor("k", onnx.TensorProto.INT64, [1], [3])
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", [x], [v], [k])), file)
+    return file
+
+
+def test_an_operator_that_has_no_price_is_named(tmp_path: Path) -> None:
+    assert "TopK" in " ".join(estimate(_erf_and_top_k(tmp_path / "tail.onnx", "FLOAT")).notes)
+
+
+def test_a_refusal_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(atonc.errors.AtoncError, match=r"half\.onnx, .*float16"):
+        estimate(_erf_and_top_k(tmp_path / "half.onnx", "FLOAT16"))
 
 
 @pytest.mark.parametrize("content", [b"", b"TFL3", b"not a model"])

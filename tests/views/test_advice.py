@@ -193,3 +193,14 @@ def test_the_fix_names_the_limit_that_worked() -> None:
     told = Decision(COARSE, "9.24 LSB off", "2 LSB", "accept it: --allow-coarse 10")
     results: Any = [({COARSE.id}, "compiled with --allow-coarse 20", after)]
     assert actions._price(told, layer, before, results).remedy == "accept it: --allow-coarse 20"
+
+
+def test_files_do_not_depend_on_what_is_shown(tmp_path: Path) -> None:
+    """`--quiet`, `--json` and `-v` change only what is printed: the same options are tried, and told in the files."""
+    model, written = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite", list[dict[str, bytes]]()
+    for shown in ((), ("-q",), ("--json",), ("-q", "--json"), ("-v",)):
+        folder = tmp_path / f"shown{len(written)}"
+        assert main(["generate", str(model), "-o", str(folder), *shown]) == 0
+        written.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    assert all(files == written[0] for files in written)
+    assert json.loads(written[0]["network_program.json"])["advice"]

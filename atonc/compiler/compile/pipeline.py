@@ -174,7 +174,7 @@ def compile_canonical(
             except VerificationError as error:
                 decisions = after_failure(best.decisions, error)
             else:
-                return replace(compiled, reused=results.found if results else 0)
+                return replace(compiled, reused=len(results.found) if results else 0)
 
 
 def compile_front(path: Path, options: Options) -> list[Compiled]:

@@ -310,7 +310,7 @@ def _on_cpu(op: Op, context: Context, refusal: RefusedForm) -> ReasonedCall:
             raise UnsupportedError(
                 f"{op.kind}: {name} has elements of type float16",
                 where=node,
-                rule="what runs on the CPU needs a kernel in atonc_kernels.c, and these know float32 and float64",
+                rule="what runs on the CPU needs a kernel, and those know float32 and float64",
                 remedy="export the model with float32 inputs and outputs, or quantise what is float16",
             )
     inputs = tuple(context.buffer(n) for n in op.inputs if n and not context.tensor(n).is_constant)

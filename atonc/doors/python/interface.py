@@ -406,6 +406,8 @@ def estimate(model: Model | Graph, example: Any = None, **options: Any) -> Estim
         return EstimateResult.of(estimated(model, asked))
     from atonc.insight.quantizing.from_torch import onnx_of_module
 
+    if example is not None and not hasattr(model, "named_modules"):
+        raise InputError(f"{type(model).__name__} is no PyTorch module", remedy="an example goes with modules only")
     given: Model = model if example is None else onnx_of_module(model, example)
     with in_notebook(), model_file(given) as file:
         return EstimateResult.of(estimated(file, asked))

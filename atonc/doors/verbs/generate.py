@@ -79,7 +79,8 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
     finally:
         dump.write()
     if options.verbose and (count := view.compiled.reused):
-        note(f"{count} results of former runs came from the cache (--no-cache works them out anew)", options)
+        results = f"{count} result{'s' * (count != 1)} of former runs"
+        note(f"{results} came from the cache (--no-cache works them out anew)", options)
     limits = declared_values(Gates, options)
     gates = generating.judged(limits, view)
     check_image(view, options)
@@ -160,8 +161,8 @@ def _with_edges(document: Document, view: CompileView, post: PostProcessing | No
 
 
 def _advice(view: CompileView, limits: Gates, options: argparse.Namespace) -> tuple[TriedOption, ...]:
-    """What to try next, the best first; nothing where nobody reads it."""
-    if options.st or (options.quiet and not options.json):
+    """What to try next, the best first. It is in the files as well, so `--quiet` asks for it too."""
+    if options.st:
         return ()
     from atonc.delivery.generate import generating
     from atonc.insight.explain.actions import quick

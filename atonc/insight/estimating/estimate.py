@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from atonc.compiler.compile.pipeline import Compiled, read_model, setting_of
+from atonc.compiler.frontends.read import in_file
 from atonc.compiler.ir import Graph, layer_name
 from atonc.compiler.lower.alike import AlikeForms
 from atonc.compiler.ops.shapes import graph_macs, macs
@@ -24,10 +25,11 @@ from atonc.compiler.select.decisions import FIRST
 from atonc.insight.estimating.assume import QuietRun, is_float, with_codes, with_plain_weights
 from atonc.insight.explain.ours import own_steps
 from atonc.machine.base import progress
-from atonc.machine.base.errors import plain
+from atonc.machine.base.errors import AtoncError, plain
 from atonc.machine.base.frozen import dataclass
 
-WEIGHTS = "random weights, none of which needs more precision than another"
+WEIGHTS = "random weights, also where the file has some: a compilation is slower where real ones need more precision"
+BATCH = "one inference: a batch that the model leaves open is 1"
 CODES = "int8 of a float model, its softmax and arg max too, with scales that fit; its inputs and outputs are int8"
 FIRST_PROGRAM = "the first program that fits the memory: a compilation searches for a faster one, and verifies it"
 TAKEN = ("board", "mpool", "npu_mhz", "cpu_mhz", "flash_mbps", "cut_outputs", "fixed_shapes")  # options that count here
@@ -50,6 +52,8 @@ class Estimate:
 
     model: str
     board: str
+    npu_mhz: float
+    cpu_mhz: float
     latency_ms: float
     latency_low_ms: float  # error bounds of the prediction, if this were the program
     latency_high_ms: float
@@ -68,7 +72,7 @@ class Estimate:
 
     def as_figures(self) -> dict[str, Any]:
         """A row of a sweep."""
-        names = ("model", "board", "layers", "assumed")
+        names = ("model", "board", "npu_mhz", "cpu_mhz", "layers", "assumed")
         found = {name: value for name, value in self.as_dict().items() if name not in names}
         return {**found, "cpu_layers": sum(layer.on_cpu for layer in self.layers)}
 
@@ -76,10 +80,17 @@ class Estimate:
 def estimate(model: Path | Graph, options: Options | None = None) -> Estimate:
     """A float or quantised model: a file, or a graph that was read from one."""
     asked = replace(options or Options(), verify=False, allow_float=True)
-    name, source = (model.name, model) if isinstance(model, Graph) else (plain(model.name), read_model(model, asked))
-    assumed = (CODES, WEIGHTS, FIRST_PROGRAM) if is_float(source) else (WEIGHTS, FIRST_PROGRAM)
-    built = _built(assumed_setting(source, asked))
-    return _estimate(name, built, assumed, source.notes)
+    if isinstance(model, Graph):
+        return _of_graph(model.name, model, asked)
+    try:
+        return _of_graph(plain(model.name), read_model(model, asked), asked)
+    except AtoncError as error:
+        raise in_file(model, error) from error.__cause__
+
+
+def _of_graph(name: str, source: Graph, asked: Options) -> Estimate:
+    assumed = (*((CODES,) if is_float(source) else ()), WEIGHTS, BATCH, FIRST_PROGRAM)
+    return _estimate(name, _built(assumed_setting(source, asked)), assumed, source.notes)
 
 
 def assumed_setting(source: Graph, options: Options) -> Setting:
@@ -124,6 +135,8 @@ def _estimate(name: str, built: Candidate, assumed: tuple[str, ...], notes: tupl
     return Estimate(
         model=name,
         board=setting.options.board,
+        npu_mhz=cost.npu_mhz,
+        cpu_mhz=cost.cpu_mhz,
         latency_ms=cost.latency_ms,
         latency_low_ms=low,
         latency_high_ms=high,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from atonc.insight.estimating.estimate import Estimate, EstimatedLayer
 from atonc.insight.report import document as doc
-from atonc.machine.base.words import count, elided, ms_text, size_text
+from atonc.machine.base.words import count, elided, ms_digits, ms_text, size_text
 from atonc.machine.cost.energy import amount
 
 SHOWN = 10  # layers, the costliest first
@@ -34,7 +34,9 @@ def document(found: Estimate, every: bool = False) -> doc.Document:
     blocks += [f"  and {rest} more (-v shows all)"] if rest else []
     cpu = [(layer.kind, layer.name, layer.milliseconds) for layer in found.layers if layer.on_cpu]
     spilled = f", {size_text(found.spilled_bytes)} of it outside the chip" if found.spilled_bytes else ""
-    bounds = f"{found.latency_low_ms:.3f} to {ms_text(found.latency_high_ms, 3)}"
+    digits = ms_digits(found.latency_ms)
+    bounds = f"{found.latency_low_ms:,.{digits}f} to {found.latency_high_ms:,.{digits}f} ms"
+    clocks = f"NPU {found.npu_mhz:.0f} MHz, CPU {found.cpu_mhz:.0f} MHz, {found.board}"
     sizes = f"{size_text(found.ram_bytes)} of RAM, {size_text(found.flash_bytes)} of flash"
     return doc.Document(
         f"{doc.short_name(found.model)}: estimated {ms_text(found.latency_ms)}, {sizes}",
@@ -43,7 +45,7 @@ def document(found: Estimate, every: bool = False) -> doc.Document:
             doc.Chapter("", [doc.Note(one) for one in (*found.notes, *(f"assumed: {one}" for one in found.assumed))]),
         ],
         [
-            doc.SummaryRow("latency", f"{ms_text(found.latency_ms)} estimated ({bounds}) for {found.board}"),
+            doc.latency_row(found.latency_ms, f"estimated ({bounds})", clocks),
             doc.cpu_row(cpu, found.latency_ms),
             doc.SummaryRow("RAM", f"{size_text(found.ram_bytes)}{spilled}", doc.Mark.ALARM if spilled else None),
             doc.SummaryRow("flash", f"{size_text(found.flash_bytes)} of weights"),

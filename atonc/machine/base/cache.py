@@ -15,12 +15,13 @@ import hashlib
 import json
 import os
 import platform
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import fields
+from dataclasses import field, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,7 +37,9 @@ VARIABLE, OFF = "ATONC_CACHE_DIR", "off"  # of the environment: another folder, 
 MOST_BYTES = 1 << 24  # of one result
 MOST_FOLDER_BYTES, MOST_FILES = 1 << 28, 20_000
 _ROOM_LEFT = 0.75  # of both, when the oldest have gone
+_PARTS = ("atonc", "results")  # below a folder that others write to as well
 _ENDING, _BEGINNING = ".json", ".new-"
+_OWN_NAME = re.compile(rf"([0-9a-f]{{64}}){_ENDING}|{re.escape(_BEGINNING)}[a-z0-9_]{{8}}", re.ASCII)  # as `save` gives
 _LOST_SECONDS = 3600  # a file that nobody has renamed for so long is left over from a run that was ended
 
 
@@ -45,8 +48,8 @@ class ResultStore:
     """The folder of one run, and how often it helped."""
 
     folder: Path
-    found: int = 0
-    written: int = 0
+    found: set[str] = field(default_factory=set)  # keys of results of former runs that were used
+    written: set[str] = field(default_factory=set)
 
     def load(self, key: str) -> Any:
         """KeyError where there is no such result."""
@@ -79,12 +82,13 @@ class ResultStore:
             except BaseException:
                 Path(name).unlink(missing_ok=True)
                 raise
-            self.written += 1
+            self.written.add(key)
 
     def shrink(self) -> None:
-        """The oldest go until there is room for others."""
+        """The oldest go until there is room for others; what this cache has not written neither counts nor goes."""
         with suppress(OSError):
-            now = [(entry.stat(), entry) for entry in os.scandir(self.folder) if entry.is_file(follow_symlinks=False)]
+            own = [entry for entry in os.scandir(self.folder) if _OWN_NAME.fullmatch(entry.name)]
+            now = [(entry.stat(), entry) for entry in own if entry.is_file(follow_symlinks=False)]
             now.sort(key=lambda one: one[0].st_mtime)
             size, count = sum(stat.st_size for stat, _ in now), len(now)
             newest = now[-1][0].st_mtime if now else 0.0
@@ -92,7 +96,7 @@ class ResultStore:
             for stat, entry in now:
                 lost = entry.name.startswith(_BEGINNING) and stat.st_mtime < newest - _LOST_SECONDS
                 over = size > _ROOM_LEFT * MOST_FOLDER_BYTES or count > _ROOM_LEFT * MOST_FILES
-                if lost or (full and over and entry.name.endswith(_ENDING)):
+                if lost or (full and over and _is_result(Path(entry.path))):
                     with suppress(FileNotFoundError):  # another run was faster
                         os.unlink(entry.path)
                     size, count = size - stat.st_size, count - 1
@@ -131,7 +135,8 @@ def remembered(of: tuple[object, ...], work: Callable[[], T], plain: Callable[[T
         result = work()
         cache.save(key, plain(result))
         return result
-    cache.found += 1
+    if key not in cache.written:
+        cache.found.add(key)
     return found
 
 
@@ -151,9 +156,9 @@ def folder() -> Path | None:
     said = os.environ.get(VARIABLE, "")
     if said.lower() == OFF:
         return None
-    if said:
-        return Path(said)
     try:
+        if said:
+            return Path(said).expanduser().joinpath(*_PARTS)
         home = Path.home()
     except RuntimeError:  # nobody knows where
         return None
@@ -163,7 +168,7 @@ def folder() -> Path | None:
         place = home / "Library" / "Caches"
     else:
         place = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
-    return place / "atonc" / "results"
+    return place.joinpath(*_PARTS)
 
 
 @lru_cache(maxsize=1)
@@ -184,6 +189,15 @@ def _source() -> str:
 def _head(key: str, body: bytes) -> bytes:
     """The first 128 bytes of a file: what it is the result of, and the digest of the rest."""
     return f"{key}{hashlib.sha256(body).hexdigest()}".encode()
+
+
+def _is_result(path: Path) -> bool:
+    """Whether the file begins with the key that it is named after."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(path.stem)) == path.stem.encode()
+    except OSError:  # another run was faster
+        return False
 
 
 def _plain(value: Any) -> Any:
