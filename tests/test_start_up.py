@@ -66,6 +66,18 @@ def test_the_import_of_torch_is_a_name_until_something_of_it_is_asked_for() -> N
     assert set(loaded.split()) == {"atonc", "atonc.executorch", "atonc.torch"} and last == "refused"
 
 
+def test_a_package_that_is_missing_is_said_in_words() -> None:
+    """`register` imports no package until it is called; the other names do when they are asked for."""
+    program = (
+        "import sys; sys.modules['executorch'] = None\n"
+        "from atonc.executorch import register\n"
+        "try: register()\nexcept Exception as error: print(type(error).__name__, error)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=PATIENCE)
+    assert done.stdout.startswith("ToolError executorch is not installed")
+    assert "pip install 'atonc[executorch]'" in done.stdout
+
+
 def test_the_list_of_verbs_needs_no_arrays() -> None:
     """They were half of the time of the first command that people type."""
     program = "import sys; from atonc.doors.cli.cli import main\ntry: main(['--help'])\nfinally: print(*sys.modules)"

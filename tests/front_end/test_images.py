@@ -159,6 +159,7 @@ def test_a_frame_and_its_image_are_the_same() -> None:
     made = image_front_end({"based_on": "imagenet_torchvision", "image": {"width": 90, "height": 70}})
     for image in images(90, 70):
         assert np.array_equal(made(image), made.of_frame(image))
+        assert np.array_equal(made(image), made.of_frame(image.tobytes()))
         codes = made.for_input("int8", 0.02, -5)(image)
         assert np.abs((codes + 5.0) * 0.02 - np.clip(made.features(image), -2.46, 2.64)).max() <= 0.0101
 
@@ -200,7 +201,9 @@ FRAME = "[image]\nwidth = 64\nheight = 48\n"
         (f"{FRAME}[normalise]\ndeviation = 0\n", "normalise.deviation", "not above zero"),
         (f"{FRAME}[normalise]\npixels = 'codes'\nmean = 1\n", "normalise.pixels", "leave mean"),
         ("based_on = 'yolo_leterbox'\n[resize]\nwidth = 3\n", "based_on", "yolo_letterbox"),
-        (f"{FRAME}[mel]\ncount = 3\n", "mel", "known: image"),
+        (f"{FRAME}[mel]\ncount = 3\n", "front_end.toml:4: mel", "known: image"),
+        ("[imag]\nwidth = 64\n", "front_end.toml:1: imag", "known: "),
+        ("based_on = 'nope'\n", "front_end.toml:1: based_on", "yolo_letterbox"),
     ],
 )
 def test_mistakes_are_said_with_their_place(text: str, where: str, says: str, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def classifier(path: Path) -> Path:
     tensors = [numpy_helper.from_array(one.astype(np.float32), name) for name, one in weights.items()]
     graph = helper.make_graph(nodes, "yolo", edges[:1], edges[1:], tensors)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    for key, value in {"task": "classify", "names": str(dict(enumerate(CLASSES)))}.items():
+    for key, value in {"task": "classify", "names": str(dict(enumerate(sorted(CLASSES))))}.items():
         model.metadata_props.add(key=key, value=value)
     onnx.save(model, str(path))
     return path

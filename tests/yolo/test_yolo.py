@@ -77,6 +77,9 @@ def test_outlines_become_boxes(tmp_path: Path) -> None:
         ("val: images/val", "val: elsewhere", "val: there is no"),
         ("  1: green", "  1: green\n  2: blue", "3 classes, the model has 2"),
         ("  1: green", "  7: green", "has no names of classes"),
+        ("  0: red\n  1: green", "  0: green\n  1: red", "2 classes have another name in the model"),
+        ("  1: green", "  1: Green", "1 class has another name in the model: 1 is 'Green', in the model 'green'"),
+        ("path: .", "path: .\nnc: 5", "nc is 5, names are 2"),
         ("names:\n  0: red\n  1: green\n", "", "has no names of classes"),
         ("path: .", "path: [", "is no YAML"),
     ],
@@ -88,6 +91,44 @@ def test_a_data_set_that_does_not_fit_is_refused(before: str, after: str, said: 
     with pytest.raises(InputError, match=said) as refusal:
         read_data(path, model)
     assert refusal.value.where.startswith(str(path))
+
+
+def test_the_number_of_classes_is_enough(tmp_path: Path) -> None:
+    model = yolo_model(onnx.load(str(export(tmp_path / "model.onnx"))), "model.onnx")
+    path = data_set(tmp_path)
+    path.write_text("path: .\ntrain: images/train\nval: images/val\nnc: 2\n")
+    document = read_data(path, model).validation
+    assert isinstance(document, dict) and [one["name"] for one in document["categories"]] == ["red", "green"]
+
+
+@pytest.mark.parametrize("text", ["", "- a\n"])
+def test_a_yaml_without_keys_is_no_data_set(text: str, tmp_path: Path) -> None:
+    model = yolo_model(onnx.load(str(export(tmp_path / "model.onnx"))), "model.onnx")
+    path = tmp_path / "data.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError, match="has no sections") as refusal:
+        read_data(path, model)
+    assert "data.yaml of the training" in refusal.value.remedy
+
+
+def test_too_few_images_are_said_before_anything_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, data = export(tmp_path / "best.onnx"), data_set(tmp_path, images=3)
+    assert cli.main(["yolo", str(model), "--data", str(data), "-o", str(tmp_path / "out")]) == 2
+    assert "data.yaml: train: 3 images, too few" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("foreign", [b"mine", b""])
+def test_an_int8_model_of_somebody_else_stays(
+    foreign: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, data, there = export(tmp_path / "best.onnx"), data_set(tmp_path), tmp_path / "out" / "best_int8.onnx"
+    foreign = foreign or model.read_bytes()
+    there.parent.mkdir()
+    there.write_bytes(foreign)
+    assert cli.main(["yolo", str(model), "--data", str(data), "-o", str(there.parent)]) == 2
+    assert "is there already, and not made by atonc" in " ".join(capsys.readouterr().err.split())
+    assert there.read_bytes() == foreign and [one.name for one in there.parent.iterdir()] == [there.name]
 
 
 @pytest.mark.parametrize("row", ["0 0.5 0.5 0.1", "2 0.5 0.5 0.1 0.1", "0 60 40 10 10", "nan 0 0 0 0", "a b c d e"])
@@ -129,6 +170,8 @@ def test_from_an_export_to_c(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert (found["post"]["family"], found["post"]["classes"], found["post"]["iou"]) == ("yolov8_heads", 2, 0.7)
     assert found["network"]["verify"]["layers"] > 5
     assert all(Path(file).is_file() for file in found["files"])
+    assert cli.main([*words, "--no-evaluate"]) == 0  # its own files are made again
+    capsys.readouterr()
     assert {"best_int8.onnx", "best_float.onnx", "network.c", "network_post.c"} <= {
         Path(f).name for f in found["files"]
     }
@@ -153,6 +196,12 @@ def test_classes_go_the_same_way(tmp_path: Path, capsys: pytest.CaptureFixture[s
     found = json.loads(capsys.readouterr().out)
     assert (found["task"], found["post"], found["evaluation"]["metric"]) == ("classify", None, "top")
     assert found["evaluation"]["samples"] == 16
+    (data / "val" / "red").rename(data / "val" / "zebra")
+    assert cli.main(words[:-1]) == 2
+    assert "1 class has another name in the model: 1 is 'zebra', in the model 'red'" in " ".join(
+        capsys.readouterr().err.split()
+    )
+    (data / "val" / "zebra").rename(data / "val" / "red")
     (data / "val" / "blue").mkdir()
     assert cli.main(words[:-1]) == 2
     assert "3 folders of classes, the model has 2 classes" in " ".join(capsys.readouterr().err.split())
@@ -238,6 +287,9 @@ def test_what_is_no_export_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     said = capsys.readouterr().err
     assert "best.pth: is no ONNX file" in said
     assert "fix: yolo export model=best.pth format=onnx" in said
+    (tmp_path / "best.tflite").write_bytes(b"x")
+    assert cli.main(["yolo", str(tmp_path / "best.tflite"), "--data", "data.yaml"]) == 2
+    assert "fix: yolo export model=best.pt format=onnx" in capsys.readouterr().err
 
 
 def test_an_export_that_leaves_its_size_open_is_as_it_was_trained(tmp_path: Path) -> None:

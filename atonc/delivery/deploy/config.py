@@ -46,7 +46,7 @@ class YamlSettings:
         return found
 
 
-def read_yaml(path: Path) -> YamlSettings:
+def read_yaml(path: Path, remedy: str = "give a deployment file of the model zoo") -> YamlSettings:
     try:
         import yaml
     except ImportError:
@@ -68,7 +68,7 @@ def read_yaml(path: Path) -> YamlSettings:
     except RecursionError:
         raise InputError("is nested too deeply", where=str(path)) from None
     if not isinstance(tree, yaml.MappingNode):
-        raise InputError("has no sections", where=str(path), remedy="give a deployment file of the model zoo")
+        raise InputError("has no sections", where=str(path), remedy=remedy)
     reader = _YamlReader(path, yaml)
     reader.mapping(tree, "", 0)
     return YamlSettings(path, reader.values, reader.lines)

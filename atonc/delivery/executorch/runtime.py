@@ -22,7 +22,7 @@ import numpy as np
 from atonc.delivery.firmware.building import STRICT, runtime_folder
 from atonc.delivery.trials.loading import LoaderRig
 from atonc.delivery.trials.npu_operator import install
-from atonc.machine.base.errors import AtoncError, ModelError, ToolError
+from atonc.machine.base.errors import AtoncError, ModelError, ToolError, not_loaded
 from atonc.machine.hw.machine import stm32n6
 
 _AGAIN = "write the .pte again with this release of atonc"
@@ -50,8 +50,10 @@ class _Emulator(ctypes.Structure):
 def register() -> None:
     """Makes `AtonBackend` known to the runtime of this process; afterwards executorch.runtime loads .pte files with
     our delegates. Once is enough."""
-    import executorch.extension.pybindings._C  # noqa: F401  (its runtime; the library below is linked against it)
-
+    try:
+        import executorch.extension.pybindings._C  # noqa: F401  (its runtime; the library below is linked against it)
+    except ImportError as error:
+        raise not_loaded(error, "executorch", "'atonc[executorch]'") from None
     with tempfile.TemporaryDirectory(prefix="atonc_") as folder:
         library = ctypes.CDLL(str(build(Path(folder))))
     library.atonc_use_emulator(ctypes.byref(_kept_emulator()))

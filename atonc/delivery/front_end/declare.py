@@ -85,7 +85,9 @@ class Declaration:
         for number, line in enumerate(self.text.splitlines(), 1):
             head = re.match(r"\s*\[\s*(\w+)\s*\]", line)
             inside = head[1] if head else inside
-            if inside == section and (head is not None or re.match(rf"\s*{re.escape(name)}\s*=", line)):
+            if head and head[1] == key:  # a section as a whole
+                found = number
+            elif inside == section and (head is not None or re.match(rf"\s*{re.escape(name)}\s*=", line)):
                 found = number
                 if not head:
                     break
@@ -153,11 +155,11 @@ def from_sections(data: Mapping[str, Any], source: Declaration, kind: FrontEndKi
     data = dict(data)
     base = data.pop("based_on", None)
     if base is not None and base not in presets(kind.folder):
+        sounds, images = (", ".join(presets(folder)) for folder in FOLDERS)
         raise InputError(
-            f"{str(base)[:40]!r} is no preset",
-            where=source.where("based_on"),
-            remedy=f"presets: {', '.join(presets(kind.folder))}",
-        )
+            f"{str(base)[:40]!r} is no preset of {'sounds' if kind.folder == SOUNDS else 'images'}",
+            where=source.where("based_on"), remedy=f"presets of sounds: {sounds}; of images: {images}",
+        )  # fmt: skip
     pipeline = kind.plain if base is None else _preset(base, kind)
     for name, value in data.items():
         if name == "codes" and isinstance(value, Mapping) and value and "type" not in value:

@@ -210,7 +210,8 @@ class ImageFrontEnd:
     def of_frame(self, frame: Any) -> Array:
         """The codes of the camera's buffer: bytes as [image] says they lie there."""
         p = self.pipeline
-        given, least = np.asarray(frame), p.row_bytes * max(p.image.height - 1, 0)
+        given = np.frombuffer(frame, np.uint8) if isinstance(frame, bytes | bytearray) else np.asarray(frame)
+        least = p.row_bytes * max(p.image.height - 1, 0)
         least += p.image.width * FORMATS[p.image.format]
         if not p.image.width:
             raise InputError("[image] has no width and height", where=f"front end {p.name}", remedy=SAY_FRAME)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from atonc.delivery.deploy.config import read_yaml
 from atonc.delivery.yolo.heads import CLASSIFY, POSE, YoloModel
 from atonc.insight.evaluating.datasets import MOST_SAMPLES, is_picture_file, picture_size
+from atonc.insight.quantizing.types import LEAST_SAMPLES
 from atonc.machine.base import progress
 from atonc.machine.base.disk import missing, read_text
 from atonc.machine.base.errors import InputError
@@ -42,8 +43,8 @@ def read_data(path: Path, model: YoloModel) -> YoloData:
             "is no data.yaml", where=str(path), rule="Ultralytics has data sets as a .yaml: path, train, val, names",
             remedy="quantize and evaluate take folders, COCO files and arrays",
         )  # fmt: skip
-    values = read_yaml(path).values
-    names = _names(values, path)
+    values = read_yaml(path, remedy="give the data.yaml of the training: path, train, val, names").values
+    names = _names(values, path, model)
     if model.names and len(names) != len(model.names):
         raise InputError(
             f"{count(len(names), 'class', 'classes')}, the model has {len(model.names)}",
@@ -51,6 +52,7 @@ def read_data(path: Path, model: YoloModel) -> YoloData:
             rule="names are the classes that the model was trained on",
             remedy="give the data.yaml of the training",
         )
+    _require_order(names, model, path)
     parts = {part: _images(values, part, path) for part in ("val", "train") if values.get(part)}
     if "val" not in parts:
         raise InputError(
@@ -58,6 +60,7 @@ def read_data(path: Path, model: YoloModel) -> YoloData:
             remedy="add val: with a folder of images",
         )  # fmt: skip
     part = "train" if parts.get("train") else "val"
+    _require_enough(parts[part], part, path)
     folder = Path(os.path.commonpath([one.parent for images in parts.values() for one in images]))
     document = _coco(parts["val"], folder, names, model)
     return YoloData(_listed(parts[part], folder, names), document, folder, part)
@@ -72,31 +75,73 @@ def _of_classes(path: Path, model: YoloModel) -> YoloData:
             "has no folder val", where=str(path), rule="classes have a folder with train and val, in each a folder "
             "of images for each class", remedy="name the folder above val",
         )  # fmt: skip
-    found = sum(one.is_dir() for one in islice(judged.iterdir(), MOST_SAMPLES))
-    if model.names and found != len(model.names):
+    found = sorted(one.name for one in islice(judged.iterdir(), MOST_SAMPLES) if one.is_dir())
+    if model.names and len(found) != len(model.names):
         raise InputError(
-            f"{count(found, 'folder')} of classes, the model has {count(len(model.names), 'class', 'classes')}",
+            f"{count(len(found), 'folder')} of classes, the model has {count(len(model.names), 'class', 'classes')}",
             where=str(judged),
             rule="the folders in the order of their names are the classes",
             remedy="give the data set of the training; empty folders count",
         )
+    if not set(found).isdisjoint(model.names):  # networks for ImageNet have other words than its folders
+        _require_order(found, model, judged)
     part = "train" if "train" in parts else judged.name
+    _require_enough(_inside(parts[part]), part, path)
     return YoloData(parts.get("train", judged), judged, path, part)
 
 
-def _names(values: Mapping[str, Any], path: Path) -> tuple[str, ...]:
+def _require_order(names: Sequence[str], model: YoloModel, path: Path) -> None:
+    """Labels count classes: with names in another order all of them mean something else."""
+    pairs = [(k, given[:100], own) for k, (given, own) in enumerate(zip(names, model.names, strict=False))]
+    wrong = [f"{k} is {given!r}, in the model {own!r}" for k, given, own in pairs if given != own]
+    if wrong:
+        raise InputError(
+            f"{count(len(wrong), 'class has', 'classes have')} another name in the model: {', '.join(wrong[:3])}",
+            where=str(path),
+            rule="labels are numbers of the classes that the model was trained on, in their order and spelling",
+            remedy=f"give the data set of the training; names of the model: {', '.join(model.names)[:200]}",
+        )
+
+
+def _require_enough(images: Iterable[Path], part: str, path: Path) -> None:
+    found = sum(1 for _ in islice(images, LEAST_SAMPLES))
+    if found < LEAST_SAMPLES:
+        raise InputError(
+            f"{part}: {count(found, 'image')}, too few", where=str(path),
+            rule=f"ranges of activations need at least {LEAST_SAMPLES}, 100 are usual", remedy=f"put more into {part}",
+        )  # fmt: skip
+
+
+def _names(values: Mapping[str, Any], path: Path, model: YoloModel) -> tuple[str, ...]:
+    names, number = _written_names(values, path), values.get("nc")
+    if names and number is not None and number != len(names):
+        raise InputError(
+            f"nc is {str(number)[:40]}, names are {len(names)}", where=str(path), rule="nc is the number of names",
+            remedy="give the data.yaml of the training, or leave nc out",
+        )  # fmt: skip
+    if names:
+        return names
+    if type(number) is int and 0 < number < MOST_SAMPLES:
+        return model.names if len(model.names) == number else tuple(f"class {k}" for k in range(number))
+    raise InputError(
+        "has no names of classes", where=str(path), rule="names are a list, or numbers from 0 with a name each",
+        remedy="add names:",
+    )  # fmt: skip
+
+
+def _written_names(values: Mapping[str, Any], path: Path) -> tuple[str, ...]:
     named = values.get("names")
     if isinstance(named, list):
         return tuple(map(str, named))
     numbered = {key.removeprefix("names."): str(name) for key, name in values.items() if key.startswith("names.")}
     if numbered and sorted(numbered, key=_number) == list(map(str, range(len(numbered)))):
         return tuple(numbered[str(k)] for k in range(len(numbered)))
-    if isinstance(values.get("nc"), int) and 0 < values["nc"] < MOST_SAMPLES and not numbered:
-        return tuple(f"class {k}" for k in range(values["nc"]))
-    raise InputError(
-        "has no names of classes", where=str(path), rule="names are a list, or numbers from 0 with a name each",
-        remedy="add names:",
-    )  # fmt: skip
+    if numbered:
+        raise InputError(
+            "has no names of classes from 0 on, one for each number", where=str(path),
+            rule="names are a list, or numbers from 0 with a name each", remedy="give the data.yaml of the training",
+        )  # fmt: skip
+    return ()
 
 
 def _number(text: str) -> int:

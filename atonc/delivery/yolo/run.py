@@ -3,6 +3,7 @@ step is that of a verb of its own; nothing is done here that they do not do."""
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,10 @@ from atonc.insight.evaluating.options import EvaluateOptions, PostOptions
 from atonc.insight.evaluating.run import Evaluation, evaluate
 from atonc.insight.quantizing import loading
 from atonc.insight.quantizing.run import quantize
-from atonc.insight.quantizing.types import Quantised, QuantizeOptions
+from atonc.insight.quantizing.types import PRODUCER, Quantised, QuantizeOptions
 from atonc.machine.base.declare import arguments
 from atonc.machine.base.disk import write_file
+from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import dataclass
 
 PIXELS = "255"  # a network of Ultralytics sees shares of it
@@ -48,17 +50,18 @@ class YoloNetwork:
 def build(given: Path, data: Path, wanted: YoloOptions, folder: Path) -> YoloNetwork:
     """`given`: a .pt, or an ONNX file. What is wrong with model and data is said before the long work."""
     exported, imgsz = given, wanted.imgsz
-    if given.suffix.lower() == ".pt":
-        folder.mkdir(parents=True, exist_ok=True)
-        exported, imgsz = export.exported(given, imgsz, folder / f"{given.stem}.onnx"), 0
-    parsed = loading.parse(model_bytes(exported), exported.name)
-    loading.require_float(parsed, exported)
+    whole, small = folder / f"{given.stem}_float.onnx", folder / f"{given.stem}_int8.onnx"
+    _require_own(small)
+    with tempfile.TemporaryDirectory(prefix="atonc_") as place:
+        if given.suffix.lower() == ".pt":
+            exported, imgsz = export.exported(given, imgsz, Path(place) / f"{given.stem}.onnx"), 0
+        parsed = loading.parse(model_bytes(exported), exported.name)
+    loading.require_float(parsed, given)
     parsed = loading.fixed(parsed, sides(parsed, imgsz), exported.name)
     model = yolo_model(parsed, exported.name)
     found = read_data(data, model)
     loading.cut(parsed, model.outputs)
     folder.mkdir(parents=True, exist_ok=True)
-    whole, small = folder / f"{exported.stem}_float.onnx", folder / f"{exported.stem}_int8.onnx"
     write_file(whole, parsed.SerializeToString(deterministic=True))
     quantised = quantize(whole, _written(found.calibration, folder / "calibration.json"), _quantize(wanted, found))
     quantised.save(small)
@@ -75,6 +78,21 @@ def build(given: Path, data: Path, wanted: YoloOptions, folder: Path) -> YoloNet
     view = generating.write_build(view, folder / "c", files)
     notes = (f"ranges are from {found.said}", *quantised.notes)
     return YoloNetwork(model, quantised, view, boxes, judged, (whole, small), notes)
+
+
+def _require_own(file: Path) -> None:
+    """An int8 model of somebody else is not written over."""
+    if not file.exists():
+        return
+    try:
+        made_by = loading.parse(model_bytes(file), file.name).producer_name
+    except AtoncError:
+        made_by = ""
+    if made_by != PRODUCER:
+        raise InputError(
+            "is there already, and not made by atonc", where=str(file), rule="the int8 model would replace it",
+            remedy="name another folder with -o, or move the file",
+        )  # fmt: skip
 
 
 def _written(part: Any, file: Path) -> Path:

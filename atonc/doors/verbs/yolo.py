@@ -25,7 +25,7 @@ def _yolo(options: argparse.Namespace) -> CommandReply:
     if model.suffix.lower() not in (".onnx", ".pt"):
         raise InputError(
             "is no ONNX file", where=str(model), rule="the model is best.pt, or what yolo export format=onnx gives",
-            remedy=f"yolo export model={model.name} format=onnx",
+            remedy=f"yolo export model={'best.pt' if model.suffix.lower() == '.tflite' else model.name} format=onnx",
         )  # fmt: skip
     if model.suffix.lower() == ".pt":
         require_package(model)

@@ -27,6 +27,7 @@ MOST_LOSS_DB = 0.5  # that speed or flash may cost where nothing else is said
 FOUR_BITS_LOSS_DB = 1.5  # the same where 4 bits are asked for
 NO_LIMIT, ANY_LOSS = "none", inf
 LEAST_SAMPLES, USUAL_SAMPLES = 8, 100
+PRODUCER = "atonc quantize"  # what int8 models say of their origin
 MOST_THREADS = 256  # more only wait for each other
 
 

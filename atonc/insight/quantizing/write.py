@@ -10,7 +10,7 @@ import numpy as np
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.graph import FloatGraph, LinearLayer, ScalePlan, copied, is_move, is_scalar
 from atonc.insight.quantizing.scales import EIGHT_ONLY, HIGH, LOW, WideForms, widened
-from atonc.insight.quantizing.types import Scale
+from atonc.insight.quantizing.types import PRODUCER, Scale
 from atonc.insight.quantizing.weights import QuantizedWeights, with_room
 
 
@@ -71,7 +71,7 @@ class OnnxWriter:
             made.graph.initializer.append(
                 four_bit_tensor(array, name) if name in self.four_bits else numpy_helper.from_array(array, name)
             )
-        made.producer_name = "atonc quantize"
+        made.producer_name = PRODUCER
         return made
 
     def _node(self, node: Any) -> None:
