@@ -12,6 +12,7 @@ import pytest
 
 from atonc.delivery.trials import board_running
 from atonc.delivery.trials.board_running import BoardRun
+from atonc.delivery.trials.boarding import FirmwareError
 from atonc.doors.cli import cli
 from atonc.machine.base.errors import InputError
 from atonc.machine.emu.board.wires import PtyWire, SocketWire
@@ -193,3 +194,9 @@ def test_pseudo_terminal_with_a_name(tmp_path: Path) -> None:
     os.close(terminal)
     wire.close()
     assert not link.exists() and not link.is_symlink()
+
+
+def test_a_timeout_of_the_firmware_says_why() -> None:
+    said = FirmwareError("ATONC ERROR 20 epoch 5 detail 0x10000000 TIMEOUT").lines()
+    assert "watchdog gave up" in said[1] and "--flash-mbps" in said[-1]
+    assert "watchdog" not in "".join(FirmwareError("ATONC ERROR 23 epoch 5 detail 0x0 UNIT").lines())

@@ -60,7 +60,14 @@ class FirmwareError(InputError):
     """The firmware reported an error by itself."""
 
     def __init__(self, line: str, cause: AtoncError | None = None) -> None:
-        super().__init__(f"the firmware says: {line}" + (f"; the NPU says: {cause}" if cause else ""))
+        late = "TIMEOUT" in line.split()
+        super().__init__(
+            f"the firmware says: {line}" + (f"; the NPU says: {cause}" if cause else ""),
+            rule="its watchdog gave up: the NPU hangs, or takes longer at these clocks and this speed of the flash"
+            if late
+            else "",
+            remedy="where --npu-mhz or --flash-mbps is low, raise it" if late else "",
+        )
         self.line = line
 
 
