@@ -29,6 +29,7 @@ from atonc.compiler.search.saved import as_json, made_for, read_decisions
 from atonc.compiler.select.decisions import FIRST, Decisions, Stripe
 from atonc.compiler.select.form import RefusedForm
 from atonc.compiler.select.rules import NO_EVIDENCE
+from atonc.insight.estimating import estimate
 from atonc.machine.base.errors import InputError
 from tests.compiler.golden_graphs import Sketch
 
@@ -74,11 +75,11 @@ def test_build_runs_every_stage_once_and_compares_nothing(monkeypatch: pytest.Mo
 
 
 def test_there_is_one_loop() -> None:
-    """Nobody but the loop builds programs."""
+    """Nobody but the loop builds programs, and an estimate its first one."""
     root = Path(atonc.__file__).parent
     line = re.compile(rf"^from {re.escape(building.__name__)} import .*\bbuild\b", re.MULTILINE)
     callers = [path for path in sorted(root.rglob("*.py")) if line.search(path.read_text())]
-    assert callers == [Path(loop.__file__)]
+    assert callers == [Path(loop.__file__), Path(estimate.__file__)]
 
 
 def test_what_did_not_change_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:

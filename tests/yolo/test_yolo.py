@@ -22,6 +22,7 @@ from atonc.insight.evaluating.datasets import Dataset, DatasetEntry, Fit
 from atonc.insight.evaluating.metrics import metric_for
 from atonc.insight.quantizing import loading
 from atonc.machine.base.errors import AtoncError, InputError
+from tests.errors_said import unwrapped
 from tests.yolo.exports import GRIDS, SIDE, class_folders, classifier, data_set, export
 
 
@@ -284,7 +285,7 @@ def test_their_package_exports_a_copy(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_what_is_no_export_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "best.pth").write_bytes(b"x")
     assert cli.main(["yolo", str(tmp_path / "best.pth"), "--data", "data.yaml"]) == 2
-    said = capsys.readouterr().err
+    said = unwrapped(capsys.readouterr().err)
     assert "best.pth: is no ONNX file" in said
     assert "fix: yolo export model=best.pth format=onnx" in said
     (tmp_path / "best.tflite").write_bytes(b"x")
