@@ -63,7 +63,7 @@ def measured(model: Path) -> Record:
     found = every(view)
     best = max(found, key=lambda one: one.gain, default=None)
     advised = ranked(one for one in found if one.action in ACTIONS)
-    first, last = advised[0] if advised else None, quick(view)
+    first, last = next(iter(advised), None), next(iter(quick(view)), None)
     return {
         "ms": view.cost.latency_ms,
         "tried": len(found),
