@@ -222,14 +222,16 @@ def test_an_interrupt_is_quiet_at_any_moment(delay: float, tmp_path: Path, whole
     assert visible(folder) in (set(), whole)
 
 
-@pytest.mark.parametrize(("cause", "code"), [("KeyboardInterrupt()", 130), ("None", 1)])
-def test_an_interrupt_that_python_wraps_is_one(cause: str, code: int) -> None:
+@pytest.mark.parametrize("moment", ["cli.main", "cli.parse"])
+@pytest.mark.parametrize(("cause", "code"), [("KeyboardInterrupt()", 130), ("None", None)])
+def test_an_interrupt_that_python_wraps_is_one(cause: str, code: int | None, moment: str) -> None:
     """While a class is being made, Python 3.11 turns it into a RuntimeError; others stay what they are."""
+    code = code or (1 if moment == "cli.main" else 4)  # a traceback, or our words for a mistake of ours
     program = f"""
 from atonc.doors.cli import cli, start
-def stopped():
+def stopped(*_):
     raise RuntimeError("Error calling __set_name__") from {cause}
-cli.main = stopped
+{moment} = stopped
 raise SystemExit(start.main())
 """
     done = subprocess.run([sys.executable, "-c", program], env=ENVIRONMENT, text=True, capture_output=True, check=False)

@@ -22,7 +22,7 @@ from atonc.doors.verbs.stedgeai import StRelease
 from atonc.insight.report.terminal import on_terminal, plain_streams
 from atonc.machine.base.about import SENTENCE, __version__
 from atonc.machine.base.declare import did_you_mean
-from atonc.machine.base.errors import AtoncError, InputError, InternalError
+from atonc.machine.base.errors import AtoncError, InputError, InternalError, interrupted
 
 # every verb with the file of its command, in the order of the help. Only what is asked for is loaded: all options of
 # all verbs were a twelfth of the time of a small model.
@@ -98,6 +98,8 @@ def _run(words: Sequence[str], program: str) -> int:
     except OSError as error:  # of a folder that cannot be listed, a name that is too long, a full disk
         return _refused(InputError(error.strerror or str(error), where=str(error.filename or "")), words, options)
     except Exception as error:
+        if interrupted(error):
+            raise KeyboardInterrupt from error
         return _refused(_mistake(error), words, options)
 
 

@@ -19,9 +19,10 @@ def main() -> int:
         from atonc.doors.cli.cli import main as run
 
         return run()
-    except (KeyboardInterrupt, RuntimeError) as error:
-        # while a class is being made, Python 3.11 wraps whatever happens into a RuntimeError
-        if not isinstance(error, KeyboardInterrupt) and not isinstance(error.__cause__, KeyboardInterrupt):
+    except BaseException as error:
+        from atonc.machine.base.errors import interrupted
+
+        if not interrupted(error):
             raise
         print("atonc: interrupted", file=sys.stderr)
         return INTERRUPTED

@@ -141,3 +141,10 @@ class InternalError(ToolError):
     """A mistake of ours: atonc itself failed."""
 
     usual_fix = "report it together with the input"
+
+
+def interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is what ends it: Python 3.11 hides it in a RuntimeError while a class is being made."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
