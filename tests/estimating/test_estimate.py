@@ -12,6 +12,7 @@ import pytest
 
 import atonc
 from atonc.compiler.compile.pipeline import compile_file, read_model
+from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.passes import order
 from atonc.compiler.request.options import Options
@@ -19,8 +20,9 @@ from atonc.compiler.search.build import build
 from atonc.compiler.select.decisions import FIRST
 from atonc.doors.cli.cli import main
 from atonc.insight.estimating.assume import is_float, with_codes
-from atonc.insight.estimating.estimate import assumed_setting, estimate, known_forms
+from atonc.insight.estimating.estimate import BATCH, Estimate, assumed_setting, estimate, known_forms
 from benchmarks.estimate import as_float, computes_on_codes
+from tests.frontends.onnx_models import Net
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DIGITS = EXAMPLES / "digits" / "digits.tflite"
@@ -43,6 +45,31 @@ def test_a_float_model_costs_what_it_will_when_it_is_quantised() -> None:
     assert found.latency_ms == pytest.approx(compiled.cost.latency_ms, rel=0.1)
     assert found.flash_bytes == pytest.approx(compiled.memory_use().flash_bytes, rel=0.05)
     assert any("int8 of a float" in one for one in found.assumed)
+
+
+def test_an_open_batch_is_told_where_there_is_one() -> None:
+    net = Net()
+    y = net.qdq(net.conv(net.qdq("x", 0.05, -3), (6, 4, 3, 3), 0.05, pads=[1, 1, 1, 1]), 0.2, 5)
+    for first, given, told in (("N", {}, True), (1, {}, False), ("N", {"N": 1}, False)):
+        graph = read_onnx(net.model({"x": (first, 4, 6, 6)}, [y]), fixed_shapes=given)
+        assert (BATCH in estimate(graph).assumed) == told
+
+
+def test_zero_points_that_are_nothing_special_decide_nothing() -> None:
+    """Layers that differ in them alone share a form; 0 and -128 are special."""
+    layers = [Op("identity", f"act{k}", (f"y{k}",), (f"x{k + 1}",)) for k in range(3)]
+    coded = with_codes(_chain(layers))
+
+    def of(*zeros: int) -> Estimate:
+        names = (name for name, one in coded.tensors.items() if one.quant is not None and not one.is_constant)
+        moved = {name: _with_zero(coded.tensors[name], zero) for name, zero in zip(names, zeros, strict=False)}
+        return estimate(replace(coded, tensors={**coded.tensors, **moved}))
+
+    assert of(3, 4, 5) == of(-7, -9, 100)
+
+
+def _with_zero(tensor: Tensor, zero: int) -> Tensor:
+    return replace(tensor, quant=Quantisation.per_tensor(tensor.scale, zero))
 
 
 def test_the_layers_are_the_whole() -> None:
@@ -151,7 +178,7 @@ def test_layers_that_look_alike_have_constants_of_their_own() -> None:
 def test_the_command_line_says_figures_and_what_is_assumed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["estimate", str(DIGITS)]) == 0
     text = capsys.readouterr().out
-    assert "assumed: random weights" in text and "a batch that the model leaves open is 1" in text and "conv" in text
+    assert "assumed: random weights" in text and "conv" in text
     ms, low, high = re.findall(
         r"latency +([\d.]+) ms estimated \(([\d.]+) to ([\d.]+) ms\) at NPU 1000 MHz, CPU 800", text
     )[0]

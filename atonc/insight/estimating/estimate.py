@@ -30,7 +30,7 @@ from atonc.machine.base.errors import AtoncError, plain
 from atonc.machine.base.frozen import dataclass
 
 WEIGHTS = "random weights, also where the file has some: a compilation is slower where real ones need more precision"
-BATCH = "one inference: a batch that the model leaves open is 1"
+BATCH = "one inference: the model leaves its batch open"
 CODES = "int8 of a float model, its softmax and arg max too, with scales that fit; its inputs and outputs are int8"
 FIRST_PROGRAM = "the first program that fits the memory: a compilation searches for a faster one, and verifies it"
 TAKEN = ("board", "mpool", "npu_mhz", "cpu_mhz", "flash_mbps", "cut_outputs", "fixed_shapes")  # options that count here
@@ -92,7 +92,8 @@ def estimate(model: Path | Graph, options: Options | None = None) -> Estimate:
 
 
 def _of_graph(name: str, source: Graph, asked: Options) -> Estimate:
-    assumed = (*((CODES,) if is_float(source) else ()), WEIGHTS, BATCH, FIRST_PROGRAM)
+    special = (*((CODES,) if is_float(source) else ()), WEIGHTS, *((BATCH,) if source.open_batch else ()))
+    assumed = (*special, FIRST_PROGRAM)
     return _estimate(name, _built(assumed_setting(source, asked)), assumed, source.notes)
 
 
