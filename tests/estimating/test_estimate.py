@@ -19,8 +19,8 @@ from atonc.compiler.request.options import Options
 from atonc.compiler.search.build import build
 from atonc.compiler.select.decisions import FIRST
 from atonc.doors.cli.cli import main
-from atonc.insight.estimating.assume import is_float, with_codes
-from atonc.insight.estimating.estimate import BATCH, Estimate, assumed_setting, estimate, known_forms
+from atonc.insight.estimating.assume import SIGNED, is_float, with_codes, with_plain_values
+from atonc.insight.estimating.estimate import BATCH, assumed_setting, estimate, known_forms
 from benchmarks.estimate import as_float, computes_on_codes
 from tests.frontends.onnx_models import Net
 
@@ -55,21 +55,12 @@ def test_an_open_batch_is_told_where_there_is_one() -> None:
         assert (BATCH in estimate(graph).assumed) == told
 
 
-def test_zero_points_that_are_nothing_special_decide_nothing() -> None:
-    """Layers that differ in them alone share a form; 0 and -128 are special."""
-    layers = [Op("identity", f"act{k}", (f"y{k}",), (f"x{k + 1}",)) for k in range(3)]
-    coded = with_codes(_chain(layers))
-
-    def of(*zeros: int) -> Estimate:
-        names = (name for name, one in coded.tensors.items() if one.quant is not None and not one.is_constant)
-        moved = {name: _with_zero(coded.tensors[name], zero) for name, zero in zip(names, zeros, strict=False)}
-        return estimate(replace(coded, tensors={**coded.tensors, **moved}))
-
-    assert of(3, 4, 5) == of(-7, -9, 100)
-
-
-def _with_zero(tensor: Tensor, zero: int) -> Tensor:
-    return replace(tensor, quant=Quantisation.per_tensor(tensor.scale, zero))
+def test_layers_do_not_differ_in_zero_points_that_are_nothing_special() -> None:
+    graph = order.run(read_model(MODELS[1], OPTIONS), OPTIONS)
+    codes = [name for name, one in graph.tensors.items() if one.dtype == "int8" and one.quant and not one.is_constant]
+    before, after = ([one.tensors[name].zero_point for name in codes] for one in (graph, with_plain_values(graph)))
+    assert len(set(before)) > len(set(after)) and set(after) <= {SIGNED[1], 0, -128}
+    assert all(new == old for old, new in zip(before, after, strict=True) if old in (0, -128))
 
 
 def test_the_layers_are_the_whole() -> None:
