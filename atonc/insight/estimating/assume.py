@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from math import log2, prod, sqrt
+from math import isqrt, log2, prod, sqrt
 
 import numpy as np
 
@@ -24,6 +24,7 @@ KEEPS = ("max_pool", "average_pool", "mean", "resize_nearest", "resize_linear") 
 SIGNED, UNSIGNED, SHARE = (0.031, -5), (0.0235, -128), (1 / 256, -128)  # scale and zero point: +-4, 0 to 6, 0 to 1
 PICKS = ("arg_max", "arg_min")  # the same place, whether of codes or of real values
 LARGEST, QUIET = 127, 8
+MIDDLE = 32  # codes: zero points farther from 0 make sums larger
 REAL, EXACT = ":real", ":exact"
 
 
@@ -152,8 +153,8 @@ def _constants_are_numbers(op: Op, graph: Graph) -> bool:
 
 def with_plain_values(graph: Graph) -> Graph:
     """Every layer of the canonical graph with small random weights, the same for the same shape, scaled so that results
-    fill their range, and equal sums: no channel needs anything of its own. Zero points that are nothing special are one
-    and the same, so that layers look alike."""
+    fill their range, and equal sums: no channel needs anything of its own. Zero points near 0 are one and the same, so
+    that layers look alike."""
     tensors = {name: _with_usual_zero(tensor) for name, tensor in graph.tensors.items()}
     for op in graph.ops:
         if op.kind in WEIGHTED and len(op.inputs) > 1:
@@ -163,7 +164,7 @@ def with_plain_values(graph: Graph) -> Graph:
 
 def _with_usual_zero(tensor: Tensor) -> Tensor:
     codes = tensor.dtype == "int8" and not tensor.is_constant and tensor.quant is not None
-    if not codes or tensor.zero_point in (SIGNED[1], UNSIGNED[1], 0):
+    if not codes or tensor.zero_point in (SIGNED[1], 0) or abs(tensor.zero_point) > MIDDLE:
         return tensor
     return replace(tensor, quant=Quantisation.per_tensor(tensor.scale, SIGNED[1]))
 
@@ -173,11 +174,13 @@ def _plain_layer(op: Op, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     if weights.data is None or weights.quant is None or x.quant is None or y.quant is None or not weights.elements:
         return {}
     count, (low, high) = prod(weights.shape[1:]), weights.code_range
-    rows, half = np.ones((weights.shape[0], count), np.int16), max(count - 2, 0) // 2
+    rows = np.ones((weights.shape[0], count), np.int16)
+    half = (count - isqrt(count)) // 2  # of signs, the same turned round, and ones for sums as large as usual
     bits = np.frombuffer(np.random.default_rng(weights.shape).bytes(len(rows) * half), np.uint8)
     signs = (bits & 2).reshape(len(rows), half).astype(np.int16) - 1
-    rows[:, 1 : half + 1], rows[:, half + 1 : 2 * half + 1] = signs, -signs
-    rows[:, 0], rows[:, -1] = LARGEST, -LARGEST if count > 1 else LARGEST
+    rows[:, :half], rows[:, count - half :] = signs, -signs[:, ::-1]
+    rows[:, 0] *= LARGEST
+    rows[:, -1] *= LARGEST
     zero = 0 if low < 0 else (high + 1) // 2
     codes = np.clip(rows + zero, low, high).astype(weights.data.dtype).reshape(weights.shape)
     scale = y.scale / x.scale * 2.0 ** -round(log2(LARGEST + sqrt(count)))

@@ -14,6 +14,7 @@ from atonc.compiler.ir import Graph, layer_name
 from atonc.compiler.lower.alike import AlikeForms
 from atonc.compiler.ops.shapes import graph_macs, macs
 from atonc.compiler.passes import order
+from atonc.compiler.price.program import program_cost
 from atonc.compiler.request.options import Options
 from atonc.compiler.request.target import memories
 from atonc.compiler.search.build import build
@@ -102,7 +103,7 @@ def assumed_setting(source: Graph, options: Options) -> Setting:
     coded = with_codes(source) if is_float(source) else source
     graph = with_plain_values(order.run(coded, options, own_weights=False))
     setting = setting_of(source, graph, options, memories(options), remember=False)
-    return replace(setting, calibrate=lambda: [QuietRun(setting.graph)], alike=known_forms())
+    return replace(setting, calibrate=lambda: [QuietRun(setting.graph)], alike=known_forms(), proved=False)
 
 
 @cache
@@ -120,8 +121,8 @@ def _built(setting: Setting) -> Candidate:
 
 
 def _estimate(name: str, built: Candidate, assumed: tuple[str, ...], notes: tuple[str, ...]) -> Estimate:
-    made, setting, cost = built.made, built.setting, built.cost
-    graph = setting.graph
+    made, setting, graph = built.made, built.setting, built.setting.graph
+    cost = program_cost(made.program, graph, setting.memory.pools, setting.target, count_runs=None)
     compiled = Compiled(
         source=graph,
         graph=graph,
