@@ -20,9 +20,10 @@ from atonc.compiler.search.build import build
 from atonc.compiler.select.decisions import FIRST
 from atonc.doors.cli.cli import main
 from atonc.insight.estimating.assume import MIDDLE, SIGNED, is_float, with_codes, with_plain_values
-from atonc.insight.estimating.estimate import BATCH, assumed_setting, estimate, known_forms
+from atonc.insight.estimating.estimate import BATCH, SHIFTED, assumed_setting, estimate, known_forms
 from benchmarks.estimate import as_float, computes_on_codes
 from tests.frontends.onnx_models import Net
+from tests.lower import test_stripes
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DIGITS = EXAMPLES / "digits" / "digits.tflite"
@@ -53,6 +54,23 @@ def test_an_open_batch_is_told_where_there_is_one() -> None:
     for first, given, told in (("N", {}, True), (1, {}, False), ("N", {"N": 1}, False)):
         graph = read_onnx(net.model({"x": (first, 4, 6, 6)}, [y]), fixed_shapes=given)
         assert (BATCH in estimate(graph).assumed) == told
+
+
+def test_weights_with_zero_points_are_told_to_be_uncertain() -> None:
+    graph = read_model(DIGITS, OPTIONS)
+    layer = next(op for op in graph.ops if op.kind == "conv")
+    weights = graph.tensors[layer.inputs[1]]
+    moved = replace(weights, quant=Quantisation.per_tensor(weights.scale, 9))
+    assert SHIFTED in estimate(replace(graph, tensors={**graph.tensors, weights.name: moved})).assumed
+    assert SHIFTED not in estimate(graph).assumed
+
+
+def test_what_has_no_room_on_the_chip_comes_in_row_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("atonc.insight.estimating.estimate.memories", test_stripes.small_board)
+    found = estimate(test_stripes.network())
+    striped, whole = test_stripes.compiled(), test_stripes.compiled(("stripe",))
+    assert found.latency_ms == pytest.approx(striped.cost.latency_ms, rel=0.05) and not found.spilled_bytes
+    assert whole.cost.latency_ms > 1.2 * striped.cost.latency_ms and whole.layout.spilled_bytes
 
 
 def test_layers_do_not_differ_in_zero_points_near_zero() -> None:

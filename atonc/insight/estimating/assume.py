@@ -33,6 +33,20 @@ def is_float(graph: Graph) -> bool:
     return not any(tensor.quant is not None for tensor in graph.tensors.values())
 
 
+def has_shifted_weights(graph: Graph) -> bool:
+    """Whether weights have zero points away from the middle of their codes, as those of old uint8 models: they may take
+    nine bits, and one scale serves channels of every size."""
+    weights = (graph.tensors[op.inputs[1]] for op in graph.ops if op.kind in WEIGHTED and len(op.inputs) > 1)
+    return any(
+        one.is_constant and one.quant is not None and (one.quant.zero_points != _middle(one)).any() for one in weights
+    )
+
+
+def _middle(weights: Tensor) -> int:
+    low, high = weights.code_range
+    return 0 if low < 0 else (high + 1) // 2
+
+
 def with_codes(graph: Graph) -> Graph:
     """A float graph as if it were quantised: what flows between layers are codes. An activation stays with the layer
     before it, a function of one value is one table, and what the NPU has no form for computes on real values."""
@@ -173,7 +187,7 @@ def _plain_layer(op: Op, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     x, weights, y = (tensors[name] for name in (*op.inputs[:2], op.outputs[0]))
     if weights.data is None or weights.quant is None or x.quant is None or y.quant is None or not weights.elements:
         return {}
-    count, (low, high) = prod(weights.shape[1:]), weights.code_range
+    count, zero = prod(weights.shape[1:]), _middle(weights)
     rows = np.ones((weights.shape[0], count), np.int16)
     half = (count - isqrt(count)) // 2  # of signs, the same turned round, and ones for sums as large as usual
     bits = np.frombuffer(np.random.default_rng(weights.shape).bytes(len(rows) * half), np.uint8)
@@ -181,8 +195,7 @@ def _plain_layer(op: Op, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     rows[:, :half], rows[:, count - half :] = signs, -signs[:, ::-1]
     rows[:, 0] *= LARGEST
     rows[:, -1] *= LARGEST
-    zero = 0 if low < 0 else (high + 1) // 2
-    codes = np.clip(rows + zero, low, high).astype(weights.data.dtype).reshape(weights.shape)
+    codes = np.clip(rows + zero, *weights.code_range).astype(weights.data.dtype).reshape(weights.shape)
     scale = y.scale / x.scale * 2.0 ** -round(log2(LARGEST + sqrt(count)))
     found = {weights.name: replace(weights, data=codes, quant=Quantisation.per_tensor(scale, zero))}
     bias = tensors[op.inputs[2]] if len(op.inputs) > 2 and op.inputs[2] else None
