@@ -17,7 +17,8 @@ from atonc.delivery.front_end.c_text import Window
 from atonc.delivery.front_end.fitting import cycles
 from atonc.delivery.front_end.pipeline import presets
 from atonc.delivery.front_end.twin import FrontEnd, front_end
-from tests.front_end.ways import OnBoard, OnHost, pieces, sound, write
+from tests.front_end.ways import OnBoard, OnHost, OnQemu, pieces, sound, write
+from tests.kernels import qemu
 
 OTHERS: Mapping[str, tuple[Mapping[str, Any], tuple[str, float, int]]] = {
     "floats": ({"based_on": "nemo"}, ("float32", 1.0, 0)),
@@ -127,6 +128,14 @@ def test_the_scalar_core_of_the_virtual_board_gives_the_same_codes(tmp_path: Pat
         folder.mkdir()
         made = sound(0.2)
         same_bits(OnBoard(case(name), folder, "cortex-m33").push(made), case(name)(made))
+
+
+@pytest.mark.skipif(shutil.which(building.GCC) is None, reason="no arm-none-eabi-gcc")
+@pytest.mark.skipif(not qemu.is_there(), reason="no qemu-system-arm")
+@pytest.mark.parametrize("name", ["nemo", "micro_speech", "hop above window", "smallest"])
+def test_vectors_of_qemu_give_the_same_codes(name: str, tmp_path: Path) -> None:
+    made = sound(4)
+    same_bits(OnQemu(case(name), tmp_path)(made), case(name)(made))
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from atonc.delivery.firmware import building
 from atonc.delivery.front_end import c_text
 from atonc.delivery.front_end.pipeline import Pipeline
 from atonc.delivery.front_end.twin import FrontEnd
+from tests.kernels import qemu
 
 Array = NDArray[Any]
 FLAGS = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-Wshadow", "-pedantic")
@@ -38,6 +39,51 @@ int main(void)
     frames = x_front_end_push(&state, samples, count, codes);
   }}
 }}
+"""
+# Semihosting: 1 opens a file, 6 reads, 5 writes, and a read answers how much of it is missing. Samples come in pieces
+# of any size, as an interrupt would bring them if it were late.
+QEMU_MAIN = """
+#include <stdint.h>
+#include "x_front_end.h"
+void board_print_number(uint32_t value);
+static int32_t ask(int what, const void *about)
+{
+  register int code __asm("r0") = what;
+  register const void *argument __asm("r1") = about;
+  __asm volatile("bkpt 0xAB" : "+r"(code) : "r"(argument) : "memory");
+  return code;
+}
+static uint32_t opened(const char *name, uint32_t length, uint32_t mode)
+{
+  const uint32_t block[] = {(uint32_t)(uintptr_t)name, mode, length};
+  return (uint32_t)ask(1, block);
+}
+static uint32_t missing(int what, uint32_t file, const void *at, uint32_t bytes)
+{
+  const uint32_t block[] = {file, (uint32_t)(uintptr_t)at, bytes};
+  return (uint32_t)ask(what, block);
+}
+static x_front_end_state state;
+static int16_t samples[30000];
+static x_front_end_code codes[X_FRONT_END_MOST_FRAMES(1500) * X_FRONT_END_FEATURES];
+int main(void)
+{
+  const uint32_t from = opened("samples", 7, 1), to = opened("codes", 5, 5);
+  uint32_t total = 0, draw = 1, have;
+  x_front_end_reset(&state);
+  while ((have = (sizeof samples - missing(6, from, samples, sizeof samples)) / sizeof samples[0]) != 0) {
+    for (uint32_t at = 0, count; at < have; at += count) {
+      draw = draw * 1664525u + 1013904223u;
+      count = 1 + (draw >> 16) % 1500;
+      if (count > have - at) count = have - at;
+      const uint32_t frames = x_front_end_push(&state, samples + at, count, codes);
+      if (frames && missing(5, to, codes, frames * (uint32_t)(sizeof codes[0] * X_FRONT_END_FEATURES))) return 1;
+      total += frames;
+    }
+  }
+  board_print_number(total);
+  return 0;
+}
 """
 
 
@@ -142,6 +188,27 @@ class OnBoard:
         """Frames, and how often each address was executed."""
         frames, found = counted(self.board, lambda: self.push(samples))
         return len(frames), found
+
+
+class OnQemu:
+    """The same code on QEMU's board, whose Cortex-M55 has the vectors; for hours of sound."""
+
+    def __init__(self, front_end: FrontEnd, folder: Path) -> None:
+        self.p = front_end.pipeline
+        main = folder / "main.c"
+        main.write_text(QEMU_MAIN)
+        source = write(self.p, folder)
+        units = [building.CompileUnit((qemu.FRAME, source), strict=True), building.CompileUnit((main,), (folder,))]
+        objects = building.compile_units(building.find_toolchain(), units, folder, cpu="cortex-m55")
+        self.code, self.elf = objects[1], qemu.linked(objects, folder)
+
+    def __call__(self, samples: Array) -> Array:
+        """The codes of a sound from its beginning."""
+        (self.elf.parent / "samples").write_bytes(samples.tobytes())
+        said = qemu.run(self.elf, timeout=None)
+        found = np.fromfile(self.elf.parent / "codes", self.p.codes.type).reshape(-1, self.p.features)
+        assert said == [str(len(found))], said
+        return found
 
 
 def counted(board: Any, work: Callable[[], Array]) -> tuple[Array, Counter[int]]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from atonc.compiler.emit.c.kernels import HEADER, SOURCE, unpacking
 from atonc.delivery.firmware import building
+from tests.kernels import qemu
 from tests.kernels.three_ways import kernels_folder
 
 HERE = Path(__file__).parent
@@ -56,15 +56,8 @@ def test_on_the_virtual_board(tmp_path: Path) -> None:
 
 
 @needs_compiler
-@pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="no qemu-system-arm")
+@pytest.mark.skipif(not qemu.is_there(), reason="no qemu-system-arm")
 def test_on_qemu(tmp_path: Path) -> None:
-    frame = building.CompileUnit((HERE / "qemu_frame.c",), strict=True)
+    frame = building.CompileUnit((qemu.FRAME,), strict=True)
     objects = compile_both(tmp_path, [frame], HERE / "vectors_main.c", every=1)
-    options = ["-nostartfiles", "--specs=nano.specs", "-Wl,--gc-sections", f"-T{HERE / 'qemu_frame.ld'}"]
-    elf = tmp_path / "program.elf"
-    arguments = [*building.machine_options("cortex-m55"), *options, *map(str, objects), "-lm", "-o", str(elf)]
-    building.find_toolchain().run(arguments, "link", str(elf))
-    machine = ["qemu-system-arm", "-M", "mps3-an547", "-nographic", "-monitor", "none", "-serial", "none"]
-    machine += ["-semihosting-config", "enable=on,target=native", "-kernel", str(elf)]
-    done = subprocess.run(machine, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.stdout + done.stderr).splitlines() == ["1247 cases, 0 wrong"]
+    assert qemu.run(qemu.linked(objects, tmp_path)) == ["1247 cases, 0 wrong"]
