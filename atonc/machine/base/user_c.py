@@ -192,8 +192,8 @@ def _tensor_text(number: int, one: CustomTensor) -> str:
     )
 
 
-def _number(value: float) -> str:
-    return float(value).hex() if isinstance(value, float) else str(value)
+def _number(value: int | float) -> str:
+    return str(value) if isinstance(value, int) else value.hex()
 
 
 def _c_word(name: str) -> str:
