@@ -1,10 +1,11 @@
-"""Does the C of `atonc yolo` find the boxes, key points and masks that Ultralytics' own code finds?
+"""Does the C of `atonc yolo` find the boxes, key points, masks and classes that Ultralytics' own code finds?
 
-Small networks of their package (YOLOv8, YOLO11, YOLO26; detection, pose, segmentation) are made and trained here for
-some steps on made pictures, nothing is downloaded. Each is exported by it, cut, quantised and compiled as `atonc yolo`
-does. For held pictures, what the heads give (of the float model, and of the program in the chip's arithmetic) goes
-through their decoding and suppression, and through ours: the C code that was written, compiled for this machine.
-Key points are the corners of a box here, and masks its inside. Needs their package (AGPL-3.0), which is no dependency.
+Small networks of their package (YOLOv8, YOLO11, YOLO26; detection, pose, segmentation, classification) are made and
+trained here for some steps on made pictures, nothing is downloaded. Each goes through `atonc yolo` from its .pt to C,
+on a data set in their layout. What its heads give for pictures (of the float model, and of the program in the chip's
+arithmetic) goes through their decoding and suppression, and through ours: the C code that was written, compiled for
+this machine. Key points are the corners of a box here, and masks its inside; of classifiers, the first class is
+compared with that of their float network. Needs their package (AGPL-3.0), which is no dependency.
 """
 
 from __future__ import annotations
@@ -13,24 +14,23 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
-from atonc.delivery.generate import generating, post
-from atonc.delivery.yolo import export
-from atonc.delivery.yolo.heads import POSE, SEGMENT, YoloModel, yolo_model
-from atonc.delivery.yolo.run import EDGES
+from atonc.delivery.generate import post
+from atonc.delivery.yolo.heads import CLASSIFY, DETECT, POSE, SEGMENT, YoloModel
+from atonc.delivery.yolo.options import YoloOptions
+from atonc.delivery.yolo.run import YoloNetwork, build
 from atonc.insight.evaluating.engine import Engine
-from atonc.insight.evaluating.options import PostOptions
-from atonc.insight.quantizing import loading
-from atonc.insight.quantizing.run import quantize
-from atonc.insight.quantizing.types import QuantizeOptions
+from atonc.insight.evaluating.work import FLOAT, NPU
 from benchmarks.shared.corpus import asked_for
-from benchmarks.shared.declare import ONLY, WORK, WRITE, Report, argument
+from benchmarks.shared.declare import ONLY, SAMPLES, WORK, WRITE, Report, argument
 from benchmarks.shared.detector_cases import CLASSES, SIDE, Box, scenes
 from benchmarks.shared.tables import table
 from tests.post.detectors import found_in_c, library
@@ -38,20 +38,50 @@ from tests.post.detectors import found_in_c, library
 GROUP = "truth"
 PICTURES = argument("--pictures", type=int, default=100, help="held pictures of each network (default 100)")
 STEPS = argument("--steps", type=int, default=150, help="of training (default 150)")
-ARGUMENTS = (WORK.but(required=True, help="networks lie there, or are made there"), ONLY, PICTURES, STEPS, WRITE)
-NAMES, SUFFIX = ("yolov8", "yolo11", "yolo26"), {"detect": "", POSE: "-pose", SEGMENT: "-seg"}
+ARGUMENTS = (
+    WORK.but(required=True, help="networks lie there, or are made there"), ONLY, PICTURES, STEPS,
+    SAMPLES.but(default=24, help="pictures that calibrate, and that mAP is measured on (default 24)"), WRITE,
+)  # fmt: skip
+NAMES, SUFFIX = ("yolov8", "yolo11", "yolo26"), {DETECT: "", POSE: "-pose", SEGMENT: "-seg", CLASSIFY: "-cls"}
 CONF, IOU, MOST = 0.1, 0.7, 100
 PIXEL, SCORE = 1.0, 0.01  # what counts as equal
 BATCH, RATE = 16, 2e-3
 UNTIED = "chip, no ties"
 SIDES = ("float", "chip", UNTIED)
+LABELS = tuple(f"shape {k}" for k in range(CLASSES))
 Array = np.ndarray
 
 
-def pictures(seed: int, count: int) -> tuple[Array, list[list[Box]]]:
-    """[count, 3, side, side] as bytes."""
-    found, boxes = scenes(np.random.default_rng(seed), count)
-    return np.clip((found + 1) * 127.5, 0, 255).astype(np.uint8), boxes
+def pictures(seed: int, count: int, task: str) -> tuple[Array, list[list[Box]]]:
+    """[count, 3, side, side] as bytes; for classes those with shapes of one class only."""
+    found, boxes = scenes(np.random.default_rng(seed), count if task != CLASSIFY else 4 * count)
+    kept = [k for k, some in enumerate(boxes) if task != CLASSIFY or len({box[0] for box in some}) == 1][:count]
+    return np.clip((found[kept] + 1) * 127.5, 0, 255).astype(np.uint8), [boxes[k] for k in kept]
+
+
+def data_set(folder: Path, task: str, count: int) -> Path:
+    """As `yolo train` reads it: `val` has the pictures that the network was trained on."""
+    for part, seed in (("train", 2), ("val", 0)):
+        for number, (picture, some) in enumerate(zip(*pictures(seed, count, task), strict=True)):
+            own = f"{part}/{LABELS[some[0][0]]}" if task == CLASSIFY else f"images/{part}"
+            image = folder / own / f"{number:03d}.png"
+            image.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(picture.transpose(1, 2, 0)).save(image)
+            if task != CLASSIFY:
+                label = folder / "labels" / part / f"{number:03d}.txt"
+                label.parent.mkdir(parents=True, exist_ok=True)
+                label.write_text("".join(f"{_row(box, task)}\n" for box in some))
+    data = folder / "data.yaml"
+    data.write_text(f"path: .\ntrain: images/train\nval: images/val\nkpt_shape: [4, 3]\nnames: {list(LABELS)}\n")
+    return folder if task == CLASSIFY else data
+
+
+def _row(box: Box, task: str) -> str:
+    x1, y1, x2, y2 = (side / SIDE for side in box[1:])
+    corners = ((x1, y1), (x2, y1), (x2, y2), (x1, y2))
+    middle = [(x1 + x2) / 2, (y1 + y2) / 2, x2 - x1, y2 - y1]
+    points = [value for x, y in corners for value in ((x, y, 2) if task == POSE else (x, y))]
+    return " ".join(map(str, (box[0], *({DETECT: middle, POSE: [*middle, *points]}.get(task, points)))))
 
 
 # ---------------------------------------------------------------------------------------------- their package makes one
@@ -65,11 +95,12 @@ def trained(name: str, task: str, steps: int, target: Path) -> Path:
     torch.manual_seed(0)
     words = tasks.yaml_model_load(f"{name}n{SUFFIX[task]}.yaml")
     words |= {"nc": CLASSES, "scales": {"n": [0.33, 0.0625 if name == "yolov8" else 0.125, 1024]}}
-    kind = {"detect": tasks.DetectionModel, POSE: tasks.PoseModel, SEGMENT: tasks.SegmentationModel}[task]
+    kind = {DETECT: tasks.DetectionModel, POSE: tasks.PoseModel, SEGMENT: tasks.SegmentationModel}
+    kind[CLASSIFY] = tasks.ClassificationModel
     more = {"data_kpt_shape": (4, 3)} if task == POSE else {}
-    network = kind(words, nc=CLASSES, verbose=False, **more)
-    network.args, network.task, network.names = DEFAULT_CFG, task, {k: f"shape {k}" for k in range(CLASSES)}
-    images, boxes = pictures(0, 100)  # those that are compared: here nothing is said of other pictures
+    network = kind[task](words, nc=CLASSES, verbose=False, **more)
+    network.args, network.task, network.names = DEFAULT_CFG, task, dict(enumerate(LABELS))
+    images, boxes = pictures(0, 100, task)  # those that are compared: here nothing is said of other pictures
     learner = torch.optim.AdamW(network.parameters(), lr=RATE)
     random = np.random.default_rng(1)
     network.train()
@@ -77,13 +108,14 @@ def trained(name: str, task: str, steps: int, target: Path) -> Path:
         for group in learner.param_groups:
             group["lr"] = RATE * min(1, (step + 1) / 20) * (1 - step / steps) + 1e-5
         some = random.choice(len(images), BATCH, replace=False)
-        loss, _ = network(batch(images[some], [boxes[k] for k in some]))
+        loss, _ = network(batch(images[some], [boxes[k] for k in some], task))
         learner.zero_grad()
         loss.sum().backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 10.0)
         learner.step()
     network.eval()
-    _with_boxes(network, images[:64])
+    if task != CLASSIFY:
+        _with_boxes(network, images[:64])
     torch.save({"model": network, "train_args": {"imgsz": SIDE, "task": task}, "date": "", "version": ""}, target)
     return target
 
@@ -101,10 +133,12 @@ def _with_boxes(network: Any, images: Array) -> None:
                 layer[-1].bias -= least
 
 
-def batch(images: Array, boxes: Sequence[Sequence[Box]]) -> dict[str, Any]:
+def batch(images: Array, boxes: Sequence[Sequence[Box]], task: str) -> dict[str, Any]:
     """Boxes, their corners as key points, and their insides as masks, as the package's loss reads them."""
     import torch
 
+    if task == CLASSIFY:
+        return {"img": torch.tensor(images / 255, dtype=torch.float32), "cls": torch.tensor([b[0][0] for b in boxes])}
     rows = np.array([(k, *box) for k, some in enumerate(boxes) for box in some])
     shares, size = rows[:, 2:] / SIDE, SIDE // 4
     corners = shares[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2)
@@ -171,83 +205,136 @@ def compared(model: YoloModel, given: post.PostProcessing, outputs: Sequence[Arr
     return found
 
 
-def measured(name: str, task: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    import onnxruntime
+def measured(name: str, task: str, arguments: argparse.Namespace) -> tuple[YoloNetwork, dict[str, Array]]:
+    """The whole way of `atonc yolo`, and what is compared: of the heads by side, of classes pictures and equal ones."""
     from ultralytics import YOLO
 
     folder = arguments.work / f"{name}-{task}"
     folder.mkdir(parents=True, exist_ok=True)
     weights = folder / "made.pt"
     weights = weights if weights.is_file() else trained(name, task, arguments.steps, weights)
-    parsed = loading.fixed(
-        loading.parse(export.exported(weights, SIDE, folder / "made.onnx").read_bytes(), name), {}, name
-    )
-    model = yolo_model(parsed, name)
-    loading.cut(parsed, model.outputs)
-    whole, small = folder / "float.onnx", folder / "int8.onnx"
-    whole.write_bytes(parsed.SerializeToString())
-    np.savez(folder / "samples.npz", images=pictures(2, 64)[0].astype(np.float32) / 255)
-    quick = QuantizeOptions(
-        samples=32, objective="accuracy", calibration="minmax", metric="distance", equalise=False,
-        correct_rounding=False, correct_bias=False,
-    )  # fmt: skip
-    quantize(whole, folder / "samples.npz", quick).save(small)
-    view = generating.analyze(small, EDGES, "net")
-    wanted = PostOptions(post=model.family, post_score=CONF, post_iou=1.0 if model.suppressed else IOU, post_boxes=MOST)
-    given, engine = post.post_processing(view, wanted), Engine(view.compiled)
+    data = data_set(folder / "data", task, arguments.samples)
+    wanted = YoloOptions(imgsz=SIDE, conf=CONF, iou=IOU, max_det=MOST, processes=1)
+    made, network = build(weights, data, wanted, folder / "yolo_out"), YOLO(str(weights)).model.eval()
+    seen = pictures(0, arguments.pictures, task)[0]
+    if task == CLASSIFY:
+        return made, _classes(made, network, seen)
+    return made, _boxes(made, network.model[-1], seen)
+
+
+def _chip(made: YoloNetwork) -> Callable[[Array], list[Array]]:
+    """Outputs of the compiled program for a picture."""
+    compiled = made.view.compiled
+    engine = Engine(compiled)
+
+    def outputs(image: Array) -> list[Array]:
+        codes = engine.run({compiled.graph.inputs[0]: image.transpose(1, 2, 0)[None, None]})
+        return [codes[key][0] for key in compiled.graph.outputs]
+
+    return outputs
+
+
+def _floats(made: YoloNetwork) -> Callable[[Array], list[Array]]:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(made.files[0]))
+    name = session.get_inputs()[0].name
+    return lambda image: session.run(None, {name: image[None].astype(np.float32) / 255})
+
+
+def _classes(made: YoloNetwork, network: Any, seen: Array) -> dict[str, Array]:
+    import torch
+
+    with torch.no_grad():
+        found = network(torch.tensor(seen / 255, dtype=torch.float32))
+    wanted = np.asarray(found[0] if isinstance(found, tuple) else found).argmax(1)
+    sides = {"float": _floats(made), "chip": _chip(made)}
+    return {
+        side: np.array([len(seen), sum(run(image)[0].argmax() == k for image, k in zip(seen, wanted, strict=True))])
+        for side, run in sides.items()
+    }
+
+
+def _boxes(made: YoloNetwork, head: Any, seen: Array) -> dict[str, Array]:
+    given, chip, floating, random = made.post, _chip(made), _floats(made), np.random.default_rng(5)
+    assert given is not None
     floats = replace(given, outputs=tuple(replace(one, type="FLOAT", scales=(), offsets=()) for one in given.outputs))
-    head, session = YOLO(str(weights)).model.model[-1].eval(), onnxruntime.InferenceSession(str(whole))
     rows: dict[str, list[Array]] = {side: [] for side in SIDES}
-    random = np.random.default_rng(5)
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         in_c, in_floats = library(given, Path(one)), library(floats, Path(other))
-        for image in pictures(0, arguments.pictures)[0]:
-            codes = engine.run({view.compiled.graph.inputs[0]: image.transpose(1, 2, 0)[None, None]})
-            outputs = [codes[key][0] for key in view.compiled.graph.outputs]
-            rows["chip"].append(compared(model, given, outputs, head, in_c))
-            untied = [
-                post.real(one, info.scales[0], info.offsets[0])
-                for one, info in zip(outputs, given.outputs, strict=True)
-            ]
+        for image in seen:
+            outputs = chip(image)
+            rows["chip"].append(compared(made.model, given, outputs, head, in_c))
+            pairs = zip(outputs, given.outputs, strict=True)
+            untied = [post.real(one, info.scales[0], info.offsets[0]) for one, info in pairs]
             for at in {head.scores.output for head in given.decoder.heads}:
                 untied[at] += random.uniform(0, 1e-3, untied[at].shape).astype(np.float32)
-            rows[UNTIED].append(compared(model, floats, untied, head, in_floats))
-            values = session.run(None, {session.get_inputs()[0].name: image[None].astype(np.float32) / 255})
-            values = [np.ascontiguousarray(value.transpose(0, 2, 3, 1)) for value in values]
-            rows["float"].append(compared(model, floats, values, head, in_floats))
-    sides = {side: np.concatenate([np.sum(r, 0)[:3], np.max(r, 0)[3:6], np.sum(r, 0)[6:]]) for side, r in rows.items()}
-    return {"model": model, "ms": view.cost.latency_ms, "cpu": len(view.compiled.mapped.on_cpu), **sides}
+            rows[UNTIED].append(compared(made.model, floats, untied, head, in_floats))
+            values = [np.ascontiguousarray(value.transpose(0, 2, 3, 1)) for value in floating(image)]
+            rows["float"].append(compared(made.model, floats, values, head, in_floats))
+    return {side: np.concatenate([np.sum(r, 0)[:3], np.max(r, 0)[3:6], np.sum(r, 0)[6:]]) for side, r in rows.items()}
 
 
-def cells(name: str, task: str, found: dict[str, Any]) -> Iterator[list[object]]:
+def way(name: str, task: str, made: YoloNetwork) -> list[object]:
+    """What `atonc yolo` said of one network."""
+    view, judged = made.view, made.evaluation
+    assert judged is not None and view.compiled.report is not None
+    first = {side: rows[0] for side, rows in judged.sides.items()}
+    return [f"{name} {task}", len(made.model.outputs) or 1, view.compiled.report.layers,
+            view.compiled.report.worst_layer, len(view.compiled.mapped.on_cpu), first[NPU].name,
+            f"{first[FLOAT].value:.4f}", f"{first[NPU].value:.4f}", f"{view.cost.latency_ms:.2f}"]  # fmt: skip
+
+
+def cells(name: str, task: str, found: dict[str, Array]) -> Iterator[list[object]]:
     for side in SIDES:
         boxes, ours, equal, pixels, score, points, inside, other = found[side]
         mask = f"{100 * (1 - other / inside):.3f} %" if inside else ""
         yield [f"{name} {task}", side, int(boxes), int(ours), int(equal), f"{pixels:.4f}", f"{score:.5f}",
-               f"{points:.4f}" if task == POSE else "", mask, found["cpu"]]  # fmt: skip
+               f"{points:.4f}" if task == POSE else "", mask]  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> Report:
+    if find_spec("ultralytics") is None:
+        return Report("skipped: Ultralytics' package is not installed (pip install ultralytics, AGPL-3.0)\n")
     os.environ |= {"YOLO_OFFLINE": "1", "YOLO_AUTOINSTALL": "false"}
-    rows = list[list[object]]()
+    ways, rows, classes = list[list[object]](), list[list[object]](), list[list[object]]()
     for task in SUFFIX:
         for name in NAMES:
-            if asked_for(arguments.only, f"{name} {task}"):
-                rows += cells(name, task, measured(name, task, arguments))
-                print(*rows[-3:], sep="\n", file=sys.stderr)
+            if not asked_for(arguments.only, f"{name} {task}"):
+                continue
+            made, found = measured(name, task, arguments)
+            ways.append(way(name, task, made))
+            if task == CLASSIFY:
+                classes.append([f"{name} {task}", int(found["float"][0]), *(int(found[k][1]) for k in SIDES[:2])])
+            else:
+                rows += cells(name, task, found)
+            print(ways[-1], *(classes if task == CLASSIFY else rows)[-3:], sep="\n", file=sys.stderr)
     decided = [row for row in rows if row[1] != "chip"]
     total, equal = (sum(int(str(row[k])) for row in decided) for k in (2, 4))
     wrong = total - equal + sum(abs(int(str(row[3])) - int(str(row[2]))) for row in decided)
+    wrong += sum(int(str(row[1])) - int(str(row[2])) for row in classes)
     page = "\n".join([
-        "# Networks of Ultralytics", "",
+        "# Networks of Ultralytics from module to C", "",
+        f"{len(ways)} networks went through `atonc yolo` from their `.pt` to verified C. "
         f"{equal:,} of {total:,} boxes of Ultralytics' decoding and suppression are found by the C code within "
         f"{PIXEL:g} pixel and {SCORE:g} of the score, where no two scores are equal.", "",
+        "## The way", "",
+        f"Accuracy on {arguments.samples} pictures, of networks that learnt for {arguments.steps} steps and whose "
+        "biases were raised until they answer: it says that both sides answer alike, not that they are good. Largest "
+        "error: of a layer of the program against exact arithmetic, in codes.", "",
+        *table(["network", "outputs", "layers verified", "largest error", "on the CPU", "figure", "float", "chip",
+                "ms predicted"], ways), "",
+        "## Boxes", "",
         f"{arguments.pictures} pictures of {SIDE} x {SIDE}, on which the networks were trained; scores above {CONF:g}, "
         f"overlap {IOU:g} (YOLO26: no suppression). `float`: outputs of the float model's heads through both; `chip`: "
         "those of the compiled int8 program in the chip's arithmetic. Quantised scores are often equal; which of two "
         f"equal ones stays is not defined by their code, and ours takes the first: so `{UNTIED}` adds up to 0.001 to "
         "each score on both sides. Masks: pixels of the prototypes that are equal.", "",
         *table(["network", "heads of", "boxes, theirs", "ours", "equal", "worst pixels", "worst score",
-                "worst point", "masks", "layers on the CPU"], rows), "",
+                "worst point", "masks"], rows), "",
+        "## Classes", "",
+        "Pictures for which the first class is that of their float network: of the exported model, and of the program "
+        "in the chip's arithmetic.", "",
+        *table(["network", "pictures", "float", "chip"], classes), "",
     ])  # fmt: skip
     return Report(page, failed=bool(wrong))

@@ -27,14 +27,16 @@ def test_digits_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 @needs_compiler
 @pytest.mark.parametrize("built", [False, True])
 def test_the_clocks_that_are_asked_for(built: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def cycles(*words: str) -> int:
+    def cycles(flash: int, *words: str) -> int:
         if built:
             assert cli.main(["generate", str(DIGITS), "-o", str(tmp_path), "-q", "--no-verify", *words]) == 0
         place = ["-o", str(tmp_path)] if built else []
         assert cli.main(["validate", str(DIGITS), "--mode", "board", "-b", "1", "--json", *place, *words]) == 0
-        return int(json.loads(capsys.readouterr().out)["npu_cycles"])
+        found = json.loads(capsys.readouterr().out)
+        assert (found["npu_mhz"], found["cpu_mhz"], found["flash_mb_per_s"]) == (1000, 800, flash)
+        return int(found["npu_cycles"])
 
-    assert cycles("--flash-mbps", "50") > 3 * cycles()
+    assert cycles(50, "--flash-mbps", "50") > 3 * cycles(400)
 
 
 def test_missing_compiler_names_the_package(

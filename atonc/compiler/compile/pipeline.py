@@ -194,8 +194,14 @@ def compile_front(path: Path, options: Options) -> list[Compiled]:
 
 
 def setting_of(
-    source: Graph, graph: Graph, options: Options, memory: BoardMemory, given: Sequence[Mapping[str, Array]] = ()
+    source: Graph,
+    graph: Graph,
+    options: Options,
+    memory: BoardMemory,
+    given: Sequence[Mapping[str, Array]] = (),
+    remember: bool = True,
 ) -> Setting:
+    """`remember`: who compiles the same graph next, finds its forms again."""
     target = target_of(options)
     memory = replace(memory, machine=target.machine)
     if options.no_npu:
@@ -205,7 +211,7 @@ def setting_of(
     graph = with_columns(graph, affinity.on_cpu)
     if packs_kernels(target.trust, options.schedule_without, options.schedule_with):
         graph = with_packed_kernels(graph, affinity.on_cpu)
-    graph = graph if given else known_graph(graph)  # forms follow from typical inputs as well
+    graph = known_graph(graph) if remember and not given else graph  # forms follow from typical inputs as well
     return Setting(graph, memory, target, options, affinity, TypicalInputs(graph, memory, given), options.prefer)
 
 

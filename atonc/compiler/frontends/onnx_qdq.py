@@ -77,9 +77,10 @@ def read_onnx(
         if needed is None or index in needed:
             _translate(_node(graph.node[index], index, opsets, builder))
     found = check_work(check_operands(check(builder.finish(inputs, name))))
+    batch = any(_has_open_batch(value, fixed_shapes or {}) for value in graph.input if value.name in inputs)
     cut, tail = tail, tail or told_tail(model, outputs)
     said = [*notes, *([note_of(tail, cut is None)] if tail else [])]
-    return replace(found, notes=(*found.notes, *said), equalised=told_equalised(model), tail=tail)
+    return replace(found, notes=(*found.notes, *said), equalised=told_equalised(model), tail=tail, open_batch=batch)
 
 
 def _inline(builder: Builder, opsets: dict[str, int], graph: Any, label: str, given: Mapping[str, str]) -> list[str]:
@@ -202,6 +203,11 @@ def open_sizes(inputs: Iterable[Any]) -> set[str]:
         dims = enumerate(value.type.tensor_type.shape.dim)
         found |= {name for k, d in dims if d.dim_value <= 0 for name in (d.dim_param or f"{value.name}:{k}",)}
     return found
+
+
+def _has_open_batch(value: Any, fixed_shapes: Mapping[str, Any]) -> bool:
+    first = [*value.type.tensor_type.shape.dim][:1]
+    return any(dim.dim_value <= 0 and not size_given(fixed_shapes, dim.dim_param, f"{value.name}:0") for dim in first)
 
 
 def _input_shape(value: Any, fixed_shapes: Mapping[str, Any]) -> tuple[int, ...]:

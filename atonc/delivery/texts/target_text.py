@@ -102,6 +102,7 @@ def virtual(found: BoardValidation) -> Document:
         *([f"first difference: {found.first_difference}"] if found.first_difference else []),
         f"last inference: {found.cycles:,} CPU cycles, of them {found.instructions:,} instructions; "
         f"NPU {found.npu_cycles:,} cycles by the hardware model",
+        f"clocks: NPU {found.npu_mhz:.0f} MHz, CPU {found.cpu_mhz:.0f} MHz, flash {found.flash_mb_per_s:.0f} MB/s",
         "CPU layers here are code without vector instructions: the chip's Cortex-M55 takes less time for them",
     ]
     differ = f"{found.bytes_different} of {found.bytes_compared} bytes differ from the emulator's"

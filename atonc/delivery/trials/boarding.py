@@ -85,8 +85,8 @@ class Rig:
         machine: Machine | None = None,  # the board's; with other clocks where somebody asked for them
     ) -> None:
         self.described = described or find_board(firmware.DEFAULT_BOARD)
-        machine = machine or self.described.machine()
-        self.board, self.budget = VirtualBoard(read_firmware(elf), data_cache, machine=machine), budget
+        self.machine = machine or self.described.machine()
+        self.board, self.budget = VirtualBoard(read_firmware(elf), data_cache, machine=self.machine), budget
         for network in networks:
             self.board.memory.four_bits = self.board.memory.four_bits or network.four_bits
             for address, data in network.contents:
@@ -197,6 +197,9 @@ class BoardValidation:
     cycles: int  # of the last inference, at the CPU's clock
     npu_cycles: int
     instructions: int
+    npu_mhz: float  # the clocks that the board had
+    cpu_mhz: float
+    flash_mb_per_s: float
     first_difference: str = ""
     sequences: int = 0  # of a network with states: each from a reset on, its states compared after every frame
 
@@ -355,6 +358,9 @@ def compare_turns(
         cycles=last.cycles if last else 0,
         npu_cycles=last.npu_cycles if last else 0,
         instructions=last.instructions if last else 0,
+        npu_mhz=rig.machine.clocks.npu_mhz,
+        cpu_mhz=rig.machine.clocks.cpu_mhz,
+        flash_mb_per_s=rig.machine.clocks.flash_mb_per_s,
         first_difference=first,
         sequences=resets,
     )
