@@ -29,7 +29,7 @@ def call_of(op: Op, tensors: Sequence[Tensor]) -> CustomCall:
 
 
 def scratch_name(op: Op) -> str:
-    """Of the memory that one call may use."""
+    """Names the memory that one call may use."""
     return f"{op.name}:scratch"
 
 
