@@ -142,7 +142,7 @@ def read_quantised(path: Path, options: Options) -> Graph:
 def read_model(path: Path, options: Options) -> Graph:
     """The part of the model that the user wants."""
     progress.stage("reading the model")
-    source = read(path, options.cut_outputs, options.fixed_shapes, options.cut_inputs)
+    source = read(path, options.cut_outputs, options.fixed_shapes, options.cut_inputs, options.custom)
     return declare_states(cut_inputs(source, options.cut_inputs, options.cut_input_layers), options.states)
 
 

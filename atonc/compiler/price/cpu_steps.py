@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from atonc.compiler.emit.c.calls import Argument, ConstantTable, Pointer, Struct
+from atonc.compiler.emit.c.calls import Argument, ConstantTable, Pointer, Struct, Word
 from atonc.compiler.emit.c.cpu_calls import cpu_calls
 from atonc.compiler.ir import Graph, Op, Tensor
 from atonc.compiler.lower.context import item_bytes
@@ -39,6 +39,8 @@ def _plain(argument: Argument) -> CValue:
         return 0
     if isinstance(argument, ConstantTable):
         return list(argument.values)
+    if isinstance(argument, Word):
+        return argument.name
     if isinstance(argument, Struct):
         return {name: _plain(member) for name, member in argument.members}
     return argument
