@@ -47,6 +47,16 @@ def read_custom(path: str) -> dict[str, CustomOperator]:
     return _File(Path(path)).operators()
 
 
+def custom_files(path: str) -> list[Path]:
+    """The declaration and the C files that it names."""
+    if not path:
+        return []
+    file = _File(Path(path))
+    file.operators()
+    places = [place for row in file.root["operators"] for place in (*row["sources"], *row.get("headers", ()))]
+    return [file.path, *(file.path.parent / place for place in places)]
+
+
 def declaration_name(network: str) -> str:
     """The file beside a network that declares its operators."""
     return f"{network}_custom.json"
