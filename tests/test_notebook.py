@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import re
@@ -20,6 +19,7 @@ import atonc
 from atonc.compiler.request.options import Options
 from atonc.doors.python.compilation import Compilation, LayerTable
 from atonc.machine.base.errors import InputError, ToolError
+from tests.cells import run_cells
 
 ROOT = Path(__file__).parent.parent
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
@@ -160,24 +160,11 @@ def test_users_get_our_types() -> None:
 # ----------------------------------------------------------------------------------------------------- the notebook
 
 
-def _cells() -> list[str]:
-    document = json.loads(NOTEBOOK.read_text())
-    return ["".join(cell["source"]) for cell in document["cells"] if cell["cell_type"] == "code"]
-
-
 @pytest.mark.parametrize("folder", [NOTEBOOK.parent, ROOT, Path("/")], ids=["its own", "the clone", "another"])
 def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Cell by cell in one namespace, as a kernel does; the value of a last expression is shown."""
     monkeypatch.chdir(folder)
-    names: dict[str, Any] = {}
-    shown = []
-    for number, cell in enumerate(_cells()):
-        tree = ast.parse(cell)
-        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
-        exec(compile(tree, f"cell {number}", "exec"), names)
-        if last is not None:
-            value = eval(compile(ast.Expression(last.value), f"cell {number}", "eval"), names)
-            shown.append(value._repr_html_() if hasattr(value, "_repr_html_") else repr(value))
+    names, values = run_cells(NOTEBOOK)
+    shown = [value._repr_html_() if hasattr(value, "_repr_html_") else repr(value) for value in values]
     assert any("<svg" in text for text in shown) and "network.c" in shown[-1]
     assert names["label"] == int(names["output"].argmax())
 

@@ -153,6 +153,19 @@ class Everything(nn.Module):  # type: ignore[misc, name-defined]
         return (*(one(x) for one in whole), *others)
 
 
+class Several(nn.Module):  # type: ignore[misc, name-defined]
+    """Two operators with several outputs; no delegate has the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.behind = nn.Conv2d(3, 8, 3, 2, 1), nn.Conv2d(4, 4, 3, 2, 1)
+
+    def forward(self, x: Any) -> Any:
+        best, places = torch.topk(self.before(x), 6, 3)
+        upper, lower = torch.split(best, 4, 1)
+        return self.behind(upper + lower), places
+
+
 MODULES: Mapping[str, Callable[[], tuple[Any, Shapes]]] = {
     "ds_cnn": ds_cnn,
     "mobilenet": mobilenet,
@@ -160,7 +173,10 @@ MODULES: Mapping[str, Callable[[], tuple[Any, Shapes]]] = {
     "transformer": transformer,
     "interrupted": interrupted,
 }
-OTHERS: Mapping[str, Callable[[], tuple[Any, Shapes]]] = {"everything": lambda: (Everything(), ((1, 3, 16, 16),))}
+OTHERS: Mapping[str, Callable[[], tuple[Any, Shapes]]] = {
+    "everything": lambda: (Everything(), ((1, 3, 16, 16),)),
+    "several": lambda: (Several(), ((1, 3, 16, 16),)),
+}
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from atonc.delivery.executorch import partitioner, runtime
 from atonc.delivery.executorch.operators import EDGE
 from atonc.delivery.firmware.building import runtime_folder
 from atonc.machine.base.errors import InputError
+from tests.cells import run_cells
 from tests.delegates import modules
 from tests.delegates.modules import Lowered, in_their_runtime, quantised
 from tests.emit.generated import GCC, needs_compiler
@@ -102,6 +103,33 @@ def test_what_is_told_to_stay_outside_stays() -> None:
     reasons = {(one.module, one.operator): one.reason for one in made.partitioner.undelegated}
     assert reasons[("score", "aten.convolution.default")] == "it was told to stay outside"
     assert any(operator == "aten.cat.default" for _, operator in reasons) and made.delegates > 1
+
+
+def test_of_several_outputs_all_or_none_stay_outside() -> None:
+    given = quantised("several")
+    made = modules.lowered(given.program, verify=False)
+    (node,) = made.partitioner.undelegated
+    assert (
+        node.operator == "aten.topk.default"
+        and made.delegates == 2
+        and len(in_their_runtime(made.pte, given.example)) == 2
+    )
+    told = modules.lowered(given.program, outside=("aten.split_with_sizes_copy.default",), verify=False)
+    assert [one.operator for one in told.partitioner.undelegated] == [
+        "aten.topk.default",
+        "aten.split_with_sizes_copy.default",
+    ]
+    assert in_their_runtime(told.pte, given.example) == in_their_runtime(made.pte, given.example)
+
+
+NOTEBOOK = Path(__file__).parents[2] / "examples" / "executorch.ipynb"
+
+
+def test_the_notebook_runs() -> None:
+    _, shown = run_cells(NOTEBOOK)
+    (outside,), (best, away), blocks = shown
+    assert outside.startswith("forward: aten.topk.default") and len(best[0]) == 3 and away < 0.01
+    assert len(blocks) >= 3 and all(0 < time < 1 for time in blocks.values())
 
 
 @pytest.mark.parametrize("given", [{"weight_bits": 3}, {"activation_bits": 32}, {"observer": "none"}])

@@ -3,8 +3,6 @@ ONNX and read by our reader; `tests/delegates` compiles each."""
 
 from __future__ import annotations
 
-import operator
-
 import executorch.exir  # noqa: F401  (it registers operators of its own)
 import torch
 
@@ -126,7 +124,6 @@ EDGE = (
     _aten.bmm.default,
     *MOVED,
     _aten.constant_pad_nd.default,
-    operator.getitem,
     _aten.amax.default,
     _aten.amin.default,
     _aten.sum.dim_IntList,

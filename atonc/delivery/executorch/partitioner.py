@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import re
 from collections.abc import Callable, Collection
 from typing import Any
@@ -59,12 +60,14 @@ class AtonPartitioner(Partitioner):  # type: ignore[misc]
         self.undelegated = tuple(
             Undelegated(node.name, _operator(node), _path(node), self.reason_against(node))
             for node in module.graph.nodes
-            if node.op == "call_function" and "delegation_tag" not in node.meta
+            if node.op == "call_function" and node.target is not operator.getitem and "delegation_tag" not in node.meta
         )
         return PartitionResult(exported_program, tags)
 
     def reason_against(self, node: Any) -> str:
         """Empty where a delegate can have it."""
+        if node.target is operator.getitem:  # one of several outputs of a node
+            return self.reason_against(node.args[0])
         path = _path(node)
         if self.outside & {_operator(node), *(path[: found.start()] for found in re.finditer(r"\.|$", path))}:
             return "it was told to stay outside"
