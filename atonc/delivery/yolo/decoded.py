@@ -1,5 +1,5 @@
 """The int8 network with its decoding behind it, for applications that read one tensor of boxes and scores, as ST's
-GettingStarted-ObjectDetection does: [1, 4 + classes, boxes], centre and size as shares of the picture, then scores.
+GettingStarted-ObjectDetection does: [1, 4 + classes, boxes], centre and size as shares of the image, then scores.
 
 All of it is int8, with one scale: 0 to 1 in 255 steps. Its sums and tables fit the NPU, softmax stays on the CPU.
 Weights are places of a distance, 0 to 15: their codes are exact, as are those of cells' middles in most grids."""
