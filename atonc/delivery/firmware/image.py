@@ -208,16 +208,16 @@ def runs(parts: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
 def _network_unit(network: ImageNetwork, runtime: Runtime) -> CompileUnit:
     defines = dict(runtime.defines)
     defines |= version_defines(network) if runtime.ours else {}
-    sources = (network.c_file, *custom_sources(network))
+    sources = (network.c_file, *custom_sources(network.c_file))
     return CompileUnit(sources, (network.folder, *runtime.includes), defines)
 
 
-def custom_sources(network: ImageNetwork) -> list[Path]:
-    """C operators of the user, which lie beside the network (`generate --custom`)."""
-    declared = network.folder / declaration_name(network.c_file.stem)
+def custom_sources(c_file: Path) -> list[Path]:
+    """C operators of the user, which lie beside the network's own file (`generate --custom`)."""
+    declared = c_file.with_name(declaration_name(c_file.stem))
     known = read_custom(str(declared)).values() if declared.is_file() else ()
     names = dict.fromkeys(name for one in known for name, _ in one.files if name.endswith(".c"))
-    return [network.folder / name for name in names]
+    return [c_file.with_name(name) for name in names]
 
 
 def version_defines(network: ImageNetwork) -> dict[str, str]:
