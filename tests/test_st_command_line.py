@@ -30,7 +30,7 @@ COMMON = """
 --split-weights no-effect | -O ram done | --optimization balanced done | --memory-pool P done
 --no-onnx-optimizer no-effect | --use-onnx-simplifier no-effect | --fix-parametric-shapes B=1 done
 --input-data-type uint8 done | --output-data-type float32 done | --inputs-ch-position chlast done
---outputs-ch-position chlast done | --prefetch-compressed-weights no-effect | --custom c.json refused
+--outputs-ch-position chlast done | --prefetch-compressed-weights no-effect | --custom c.json done
 --c-api st-ai done | --cut-input-tensors a done | --cut-input-layers a done | --cut-output-tensors a done
 --cut-output-layers a done | --allocate-activations no-effect | --allocate-states no-effect | --hsp w no-effect
 --st-neural-art default done | --no-report done | --no-workspace no-effect | -v 1 done | --verbosity 2 done

@@ -12,15 +12,17 @@ import pytest
 
 import atonc
 from atonc.compiler.compile.pipeline import compile_file, read_model
+from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.passes import order
 from atonc.compiler.request.options import Options
 from atonc.compiler.search.build import build
 from atonc.compiler.select.decisions import FIRST
 from atonc.doors.cli.cli import main
-from atonc.insight.estimating.assume import is_float, with_codes
-from atonc.insight.estimating.estimate import assumed_setting, estimate, known_forms
+from atonc.insight.estimating.assume import SIGNED, is_float, with_codes, with_plain_values
+from atonc.insight.estimating.estimate import BATCH, assumed_setting, estimate, known_forms
 from benchmarks.estimate import as_float, computes_on_codes
+from tests.frontends.onnx_models import Net
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DIGITS = EXAMPLES / "digits" / "digits.tflite"
@@ -43,6 +45,22 @@ def test_a_float_model_costs_what_it_will_when_it_is_quantised() -> None:
     assert found.latency_ms == pytest.approx(compiled.cost.latency_ms, rel=0.1)
     assert found.flash_bytes == pytest.approx(compiled.memory_use().flash_bytes, rel=0.05)
     assert any("int8 of a float" in one for one in found.assumed)
+
+
+def test_an_open_batch_is_told_where_there_is_one() -> None:
+    net = Net()
+    y = net.qdq(net.conv(net.qdq("x", 0.05, -3), (6, 4, 3, 3), 0.05, pads=[1, 1, 1, 1]), 0.2, 5)
+    for first, given, told in (("N", {}, True), (1, {}, False), ("N", {"N": 1}, False)):
+        graph = read_onnx(net.model({"x": (first, 4, 6, 6)}, [y]), fixed_shapes=given)
+        assert (BATCH in estimate(graph).assumed) == told
+
+
+def test_layers_do_not_differ_in_zero_points_that_are_nothing_special() -> None:
+    graph = order.run(read_model(MODELS[1], OPTIONS), OPTIONS)
+    codes = [name for name, one in graph.tensors.items() if one.dtype == "int8" and one.quant and not one.is_constant]
+    before, after = ([one.tensors[name].zero_point for name in codes] for one in (graph, with_plain_values(graph)))
+    assert len(set(before)) > len(set(after)) and set(after) <= {SIGNED[1], 0, -128}
+    assert all(new == old for old, new in zip(before, after, strict=True) if old in (0, -128))
 
 
 def test_the_layers_are_the_whole() -> None:
@@ -151,7 +169,7 @@ def test_layers_that_look_alike_have_constants_of_their_own() -> None:
 def test_the_command_line_says_figures_and_what_is_assumed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["estimate", str(DIGITS)]) == 0
     text = capsys.readouterr().out
-    assert "assumed: random weights" in text and "a batch that the model leaves open is 1" in text and "conv" in text
+    assert "assumed: random weights" in text and "conv" in text
     ms, low, high = re.findall(
         r"latency +([\d.]+) ms estimated \(([\d.]+) to ([\d.]+) ms\) at NPU 1000 MHz, CPU 800", text
     )[0]

@@ -68,7 +68,7 @@ ELSEWHERE = {
     *("batch_norm", "expand_dims", "fill", "flatten", "identity", "int8_to_uint8", "range", "recode", "requantize"),
     *("reverse", "shape", "silu", "squeeze", "table", "uint8_to_int8", "relu6", "relu_0_to_1", "relu_n1_to_1"),
     *("batch_to_space", "space_to_batch", "floor_div", "floor_mod", "not_equal", "pack", "unpack"),
-    *("squared_difference", "rsqrt"),
+    *("squared_difference", "rsqrt", "custom"),
 }
 
 

@@ -142,7 +142,7 @@ def read_quantised(path: Path, options: Options) -> Graph:
 def read_model(path: Path, options: Options) -> Graph:
     """The part of the model that the user wants."""
     progress.stage("reading the model")
-    source = read(path, options.cut_outputs, options.fixed_shapes, options.cut_inputs)
+    source = read(path, options.cut_outputs, options.fixed_shapes, options.cut_inputs, options.custom)
     return declare_states(cut_inputs(source, options.cut_inputs, options.cut_input_layers), options.states)
 
 
@@ -194,8 +194,14 @@ def compile_front(path: Path, options: Options) -> list[Compiled]:
 
 
 def setting_of(
-    source: Graph, graph: Graph, options: Options, memory: BoardMemory, given: Sequence[Mapping[str, Array]] = ()
+    source: Graph,
+    graph: Graph,
+    options: Options,
+    memory: BoardMemory,
+    given: Sequence[Mapping[str, Array]] = (),
+    remember: bool = True,
 ) -> Setting:
+    """`remember`: who compiles the same graph next, finds its forms again."""
     target = target_of(options)
     memory = replace(memory, machine=target.machine)
     if options.no_npu:
@@ -205,7 +211,7 @@ def setting_of(
     graph = with_columns(graph, affinity.on_cpu)
     if packs_kernels(target.trust, options.schedule_without, options.schedule_with):
         graph = with_packed_kernels(graph, affinity.on_cpu)
-    graph = graph if given else known_graph(graph)  # forms follow from typical inputs as well
+    graph = known_graph(graph) if remember and not given else graph  # forms follow from typical inputs as well
     return Setting(graph, memory, target, options, affinity, TypicalInputs(graph, memory, given), options.prefer)
 
 

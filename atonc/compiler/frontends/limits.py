@@ -219,6 +219,9 @@ def refuse(kind: str, where: str, computed: Sequence[str] = ()) -> UnsupportedEr
         remedy += "--cut-input-tensors"
     elif kind.startswith("CUSTOM"):
         does = "is an operator of the user and "
+    if not rule and ("." in kind or kind.startswith("CUSTOM '")):
+        rule = "an operator that only its author knows is compiled where he says how it is computed"
+        remedy = f"declare a C function for it: --custom FILE (docs/custom_operators.md); {CUT}"
     what = f"{kind} {does}is not supported"
     return advise(UnsupportedError(what, where=where, rule=rule, remedy=remedy), computed)
 

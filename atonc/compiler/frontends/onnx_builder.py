@@ -22,6 +22,7 @@ from atonc.compiler.frontends import limits
 from atonc.compiler.ir import Array, Graph, Op, Quantisation, Tensor
 from atonc.compiler.ir.types import FLOAT_TYPES, check_shape, circle
 from atonc.compiler.ops import evaluate, is_move, moved_inputs
+from atonc.compiler.ops.custom import may_give
 from atonc.compiler.ops.recurrent import READ_AGAIN
 from atonc.compiler.ops.registry import filed
 from atonc.compiler.ops.rounding import ATTRIBUTE, TO_EVEN
@@ -29,6 +30,7 @@ from atonc.compiler.ops.shapes import infer_shape
 from atonc.compiler.ops.values import same_codes
 from atonc.machine.base.errors import ModelError, UnsupportedError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.user_c import CustomOperator
 
 MAX_FOLDED_ELEMENTS = 1 << 22
 MOST_TOLD = 4  # inputs whose value somebody might give
@@ -178,6 +180,7 @@ class Builder:
         alone = self.readers[source] == 1 and source not in self.outputs and not self._is_shared(x)
         alone = alone and x.name not in self.read_by  # nor an operator that the same node became
         alone = alone and index is not None and self.ops[index].kind not in READ_AGAIN
+        alone = alone and (index is None or may_give(self.ops[index], x.name, dtype))
         if index is not None and alone and (x.is_float or passes_codes(self.ops[index])):
             self._rewrite_output(index, x, Tensor(target, x.shape, dtype, quant), target, node)
             return
@@ -265,6 +268,7 @@ class Builder:
     computed: frozenset[str] = frozenset()  # ONNX names that nodes of the file give
     inlined = inlined_bytes = depth = 0  # nodes of inner graphs so far, bytes of their constants, how deep they are
     inline: Callable[[Any, str, Mapping[str, str]], list[str]]  # reads an inner graph; set by whoever reads the file
+    custom: Mapping[str, CustomOperator] = {}  # C operators of the user, by kind
     # outputs in their order with the declared element type, "" where the file says none, None where the user cut
     output_types: Mapping[str, str | None] = {}
 
@@ -301,6 +305,8 @@ def unformatted(builder: Builder, tensor: Tensor) -> set[str] | None:
             return None
         for index in builder.touching(name):
             op = builder.ops[index]
+            if op.kind == "custom":
+                continue  # takes and gives codes as they are, whatever they mean
             if not passes_codes(op) or name in op.inputs[moved_inputs(op.kind) or len(op.inputs) :]:
                 return None
             near = {*op.inputs[: moved_inputs(op.kind)], *op.outputs} - found - {""}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from atonc.compiler.frontends import (
     limits,
     onnx_attention,
     onnx_control,
+    onnx_custom,
     onnx_elements,
     onnx_layers,
     onnx_moves,
@@ -40,6 +42,7 @@ from atonc.compiler.ir import Array, Graph, Tensor, check
 from atonc.compiler.ir.types import check_shape
 from atonc.compiler.ops.run import REPORT, said
 from atonc.machine.base.errors import AtoncError, InputError, ModelError, UnsupportedError, not_loaded, plain
+from atonc.machine.base.user_c import CustomOperator
 from atonc.machine.base.words import count
 
 MOST_DEPTH = 16  # of graphs inside each other
@@ -56,7 +59,11 @@ def read_file(path: Path) -> Graph:
 
 
 def read_onnx(
-    data: bytes, name: str = "", cut_outputs: Sequence[str] = (), fixed_shapes: Mapping[str, Any] | None = None
+    data: bytes,
+    name: str = "",
+    cut_outputs: Sequence[str] = (),
+    fixed_shapes: Mapping[str, Any] | None = None,
+    custom: Mapping[str, CustomOperator] = MappingProxyType({}),
 ) -> Graph:
     """The graph of the file; anything damaged is a ModelError. External data is never followed."""
     model = _parse(data, name)
@@ -68,6 +75,7 @@ def read_onnx(
     ends, tail = ends_of(model, cut_outputs)
     outputs = ends or [output.name for output in graph.output]
     builder = _start(graph, outputs)
+    builder.custom = custom
     notes = require_names(fixed_shapes or {}, open_sizes(graph.input), {v.name for v in graph.input})
     inputs = _read_edges(graph, builder, fixed_shapes or {})
     opsets = {entry.domain: int(entry.version) for entry in model.opset_import}
@@ -77,9 +85,10 @@ def read_onnx(
         if needed is None or index in needed:
             _translate(_node(graph.node[index], index, opsets, builder))
     found = check_work(check_operands(check(builder.finish(inputs, name))))
+    batch = any(_has_open_batch(value, fixed_shapes or {}) for value in graph.input if value.name in inputs)
     cut, tail = tail, tail or told_tail(model, outputs)
     said = [*notes, *([note_of(tail, cut is None)] if tail else [])]
-    return replace(found, notes=(*found.notes, *said), equalised=told_equalised(model), tail=tail)
+    return replace(found, notes=(*found.notes, *said), equalised=told_equalised(model), tail=tail, open_batch=batch)
 
 
 def _inline(builder: Builder, opsets: dict[str, int], graph: Any, label: str, given: Mapping[str, str]) -> list[str]:
@@ -204,6 +213,11 @@ def open_sizes(inputs: Iterable[Any]) -> set[str]:
     return found
 
 
+def _has_open_batch(value: Any, fixed_shapes: Mapping[str, Any]) -> bool:
+    first = [*value.type.tensor_type.shape.dim][:1]
+    return any(dim.dim_value <= 0 and not size_given(fixed_shapes, dim.dim_param, f"{value.name}:0") for dim in first)
+
+
 def _input_shape(value: Any, fixed_shapes: Mapping[str, Any]) -> tuple[int, ...]:
     """Sizes may be given; a batch that is left open becomes 1."""
     dims = []
@@ -307,6 +321,8 @@ def _attribute(proto: Any, node: str) -> Any:
 
 
 def _translate(node: Node) -> None:
+    if node.kind in node.builder.custom:
+        return onnx_custom.translate(node, node.builder.custom[node.kind])
     if node.kind not in TRANSLATORS:
         raise refuse(node.kind, node.name, node.computed)
     try:

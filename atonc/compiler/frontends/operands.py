@@ -23,7 +23,7 @@ Shape = tuple[int, ...]
 Inputs = Sequence[Tensor | None]
 Check = Callable[[Op, Inputs, Sequence[Tensor]], bool]
 
-SEVERAL_OUTPUTS = ("split", "unpack")
+SEVERAL_OUTPUTS = ("custom", "split", "unpack")
 INPUTS = {"select": 3, "conv": 2, "transpose_conv": 2, "dense": 2, "matmul": 2, "prelu": 2, "gather": 2, "gather_nd": 2,
           "lstm": 4, "recurrent": 3}  # fmt: skip
 INPUTS |= dict.fromkeys(BINARY, 2)

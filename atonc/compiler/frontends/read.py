@@ -9,10 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from atonc.compiler.frontends.custom_file import read_custom
 from atonc.compiler.frontends.limits import advise, model_bytes, require_names
 from atonc.compiler.ir import Graph
+from atonc.compiler.ops.custom import notes, require_declared
 from atonc.compiler.ops.elementwise import divisor_notes
 from atonc.machine.base.errors import AtoncError, InputError, UnsupportedError
+from atonc.machine.base.user_c import CustomOperator
 
 TFLITE_MARK = b"TFL3"
 FOREIGN = {
@@ -31,18 +34,19 @@ def read(
     cut_outputs: Sequence[str] = (),
     fixed_shapes: Mapping[str, Any] | None = None,
     cut_inputs: Sequence[str] = (),
+    custom: str = "",
 ) -> Graph:
     """Reads TFLite and ONNX. `cut_outputs` names tensors to stop at: what comes after them need not be supported; nor,
-    in TFLite, what comes before `cut_inputs`."""
+    in TFLite, what comes before `cut_inputs`. `custom`: the file that declares C operators of the user."""
     kind = path.suffix.lower()
     if kind in FOREIGN:
         remedy = _FIXES.get(kind, "export the quantised model as TFLite or ONNX")
         raise UnsupportedError(f"{FOREIGN[kind]} models are not read", where=str(path), remedy=remedy)
     try:
-        graph = _read(path, model_bytes(path), (cut_outputs, cut_inputs), fixed_shapes or {})
+        graph = _read(path, model_bytes(path), (cut_outputs, cut_inputs), fixed_shapes or {}, read_custom(custom))
         if not graph.outputs:
             raise InputError("the model has no output", remedy="export it with the tensors that you need as outputs")
-        return replace(graph, notes=(*graph.notes, *divisor_notes(graph)))
+        return replace(require_declared(graph), notes=(*graph.notes, *divisor_notes(graph), *notes(graph)))
     except AtoncError as error:
         if isinstance(error, UnsupportedError):
             advise(error)
@@ -59,7 +63,11 @@ def in_file(path: Path, error: AtoncError) -> AtoncError:
 
 
 def _read(
-    path: Path, data: bytes, cuts: tuple[Sequence[str], Sequence[str]], fixed_shapes: Mapping[str, Any]
+    path: Path,
+    data: bytes,
+    cuts: tuple[Sequence[str], Sequence[str]],
+    fixed_shapes: Mapping[str, Any],
+    custom: Mapping[str, CustomOperator],
 ) -> Graph:
     if is_tflite(path, data):
         from atonc.compiler.frontends.tflite import read_tflite
@@ -68,7 +76,7 @@ def _read(
         return replace(graph, notes=(*graph.notes, *require_names(fixed_shapes, ())))
     from atonc.compiler.frontends.onnx_qdq import read_onnx
 
-    graph = read_onnx(data, path.stem, cuts[0], fixed_shapes)
+    graph = read_onnx(data, path.stem, cuts[0], fixed_shapes, custom)
     return replace(graph, notes=(*graph.notes, *_notes(path.stem)))
 
 

@@ -87,7 +87,8 @@ def read_tflite(
     notes += [note_of(tail)] if tail else []
     inputs, outputs = list(dict.fromkeys(inputs)), list(dict.fromkeys(outputs))
     graph = Graph(kept, tuple(ops), tuple(inputs), tuple(outputs), name, "tflite", notes=tuple(notes), states=states)
-    return check_work(check_operands(check(replace(graph, tail=tail))))
+    batch = any(0 in tensors.free.get(index, ()) for index in edges[0])
+    return check_work(check_operands(check(replace(graph, tail=tail, open_batch=batch))))
 
 
 def _first_values(data: bytes, model: FlatTable, codes: list[str]) -> dict[str, Array]:

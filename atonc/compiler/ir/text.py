@@ -22,7 +22,9 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.ir.types import TYPES, Array, Graph, Op, Quantisation, Tensor, check
+from atonc.machine.base.content import digest
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.user_c import CustomOperator
 
 INLINE_VALUES = 32
 MAX_LINES = 200_000
@@ -51,6 +53,8 @@ def _lines(graph: Graph, complete: bool) -> Iterator[str]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, CustomOperator):  # for people and as a key: it cannot be read back
+        return f"{value} {digest(value)}"
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else list(value)
 
 

@@ -184,6 +184,7 @@ class Graph:
     states: tuple[CarriedState, ...] = ()  # inputs and outputs that the program carries on by itself
     equalised: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # tensor of the float model -> by channel
     tail: Tail | None = None  # what was cut off and stays for the application
+    open_batch: bool = False  # an input has a first size that the model leaves open, and that was taken as 1
     __repr__ = brief
 
     @cached_property

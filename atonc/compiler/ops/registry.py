@@ -18,10 +18,12 @@ Filed = TypeVar("Filed")
 RealKernel = Callable[[OpCall], Sequence[Real | ConvSums]]
 CountKernel = Callable[[OpCall], Real]
 MoveKernel = Callable[[OpCall, list[Array]], list[Array]]
+CodeKernel = Callable[[OpCall], list[Array]]
 
 _real: dict[str, RealKernel] = {}
 _count: dict[str, CountKernel] = {}
 _move: dict[str, tuple[MoveKernel, int | None]] = {}
+_code: dict[str, CodeKernel] = {}
 
 
 def filed(table: dict[str, Filed], *keys: str) -> Callable[[Filed], Filed]:
@@ -55,7 +57,12 @@ def moves(*kinds: str, data_inputs: int | None = None) -> Callable[[MoveKernel],
 
 
 def kinds() -> frozenset[str]:
-    return frozenset(_real) | frozenset(_move)
+    return frozenset(_real) | frozenset(_move) | frozenset(_code)
+
+
+def runs(*kinds: str) -> Callable[[CodeKernel], CodeKernel]:
+    """Registers what gives the codes themselves, as memory holds them."""
+    return filed(_code, *kinds)
 
 
 def is_move(kind: str) -> bool:
@@ -84,6 +91,8 @@ def evaluate(graph: Graph, op: Op, values: Sequence[Array | None]) -> list[OpRes
                 results = [replace(results[0], codes=to_codes(_count[op.kind](call), call.out))]
         elif op.kind in _move:
             results = _run_move(call, *_move[op.kind])
+        elif op.kind in _code:
+            results = [OpResult(codes) for codes in _code[op.kind](call)]
         else:
             raise UnsupportedError(f"operator {op.kind} has no reference kernel", where=op.name)
         # a fused activation of the canonical graph: `clip` = (low, high) in codes of the output

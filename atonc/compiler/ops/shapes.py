@@ -21,14 +21,15 @@ Rule = Callable[[Mapping[str, Any], Sequence[Shape]], Shape]
 _rules: dict[str, Rule] = {}
 # operators whose reader says the shape: it is in their operands or attributes
 FROM_READER = frozenset((
-    "arg_max", "arg_min", "dense", "expand", "expand_dims", "fill", "flatten", "gather_nd", "range", "reshape",
-    "resize_linear", "resize_nearest", "shape", "slice", "split", "squeeze", "tile", "transpose_conv", "unpack",
+    "arg_max", "arg_min", "custom", "dense", "expand", "expand_dims", "fill", "flatten", "gather_nd", "range",
+    "reshape", "resize_linear", "resize_nearest", "shape", "slice", "split", "squeeze", "tile", "transpose_conv",
+    "unpack",
 ))  # fmt: skip
 # Storage orders: operators that work on any, along the axis of their attribute `axis`; and those whose inputs are put
 # back into the order of the model. All others have a rule of their own in passes/layout.py.
 ALONG_AXIS = {"split", "softmax", "log_softmax"}
 AS_IN_MODEL = {
-    "affine", "batch_to_space", "expand_dims", "fill", "flatten", "gather", "gather_nd", "l2_norm", "lstm",
+    "affine", "batch_to_space", "custom", "expand_dims", "fill", "flatten", "gather", "gather_nd", "l2_norm", "lstm",
     "pack", "range", "recode", "recurrent", "shape", "space_to_batch", "squeeze", "unpack",
 }  # fmt: skip
 

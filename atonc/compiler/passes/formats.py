@@ -54,7 +54,7 @@ def _give_scale_to_bytes(graph: Graph) -> Graph:
     return replace(graph, tensors=tensors)
 
 
-CODE_READERS = ("cast",)  # operators that look at the codes themselves
+CODE_READERS = ("cast", "custom")  # operators that look at the codes themselves
 
 
 def shift_uint8(graph: Graph) -> Graph:
@@ -88,12 +88,22 @@ def shifted(tensor: Tensor) -> Tensor:
     return replace(tensor, dtype="int8", quant=moved, data=data)
 
 
+def _as_uint8(tensor: Tensor, editor: Editor) -> str:
+    """The codes as the model has them, under a name of their own."""
+    quant = tensor.quant and replace(tensor.quant, zero_points=tensor.quant.zero_points + 128)
+    return editor.add(replace(tensor, name=f"{tensor.name}:uint8", dtype="uint8", quant=quant))
+
+
 def _shift_edges(op: Op, editor: Editor, moved: set[str]) -> list[Op]:
     inputs = tuple(_input(name, op, editor, moved) for name in op.inputs)
     outputs, after = [], []
     for name in op.outputs:
         tensor = editor.tensor(name) if name else None
-        if tensor is None or not _is_uint8(tensor):
+        if op.kind == "custom" and tensor is not None and name in moved:
+            outputs.append(_as_uint8(tensor, editor))
+            after.append(Op("uint8_to_int8", f"{op.name}:int8", (outputs[-1],), (name,), {}, op.origin))
+            continue
+        if tensor is None or op.kind == "custom" or not _is_uint8(tensor):
             outputs.append(name)
             continue
         inner = editor.add(replace(shifted(tensor), name=f"{name}:int8"))
@@ -108,8 +118,7 @@ def _input(name: str, op: Op, editor: Editor, moved: set[str]) -> str:
         return name
     tensor = editor.tensor(name)
     if op.kind in CODE_READERS and name in moved:
-        quant = tensor.quant and replace(tensor.quant, zero_points=tensor.quant.zero_points + 128)
-        made = editor.add(replace(tensor, name=f"{name}:uint8", dtype="uint8", quant=quant))
+        made = _as_uint8(tensor, editor)
         editor.append(Op("int8_to_uint8", f"{op.name}:uint8", (name,), (made,), {}, op.origin))
         return made
     if op.kind in CODE_READERS or not _is_uint8(tensor):
@@ -124,9 +133,9 @@ def _input(name: str, op: Op, editor: Editor, moved: set[str]) -> str:
 
 
 OWN_FORMATS = (
-    "quantize", "dequantize", "requantize", "identity", "cast", "arg_max", "arg_min", "shape", "fill", "range",
-    "uint8_to_int8", "int8_to_uint8", "table", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal",
-    "logical_and", "logical_or", "logical_not",
+    "quantize", "dequantize", "requantize", "identity", "cast", "custom", "arg_max", "arg_min", "shape", "fill",
+    "range", "uint8_to_int8", "int8_to_uint8", "table", "less", "less_equal", "greater", "greater_equal", "equal",
+    "not_equal", "logical_and", "logical_or", "logical_not",
 )  # fmt: skip
 
 
@@ -267,7 +276,7 @@ def _convert_each(op: Op, x: Tensor, outputs: list[Tensor], editor: Editor) -> l
     return [replace(op, outputs=tuple(names)), *after]
 
 
-MIXING = ("quantize", "dequantize", "affine", "table", "arg_max", "arg_min", "cast", "shape")
+MIXING = ("quantize", "dequantize", "affine", "table", "arg_max", "arg_min", "cast", "custom", "shape")
 
 
 @rewrites

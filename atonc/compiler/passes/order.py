@@ -123,12 +123,13 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def run(graph: Graph, options: PassOptionsLike | None = None) -> Graph:
-    """The canonical graph."""
+def run(graph: Graph, options: PassOptionsLike | None = None, own_weights: bool = True) -> Graph:
+    """The canonical graph. `own_weights`: nobody puts others in their place, so they may decide about channels."""
     options = options or PassOptions()
     as_2x = getattr(options, "numerics", "best") == "2.x"
     source = graph = cut_outputs(graph, options.cut_outputs)
-    steps = (round_once, *PASSES) if as_2x else (*PASSES, still_channels, sort_channels)
+    by_weights = (still_channels, sort_channels) if own_weights else ()
+    steps = (round_once, *PASSES) if as_2x else (*PASSES, *by_weights)
     for number, step in enumerate(steps):
         progress.stage("simplifying the graph", number, len(steps))
         graph = _guarded(step, graph)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from atonc.compiler.emit.c.calls import Argument, ConstantTable, Pointer, Struct
+from atonc.compiler.emit.c.calls import Argument, ConstantTable, Pointer, Struct, Word
 from atonc.compiler.emit.c.cpu_calls import cpu_calls
 from atonc.compiler.ir import Graph, Op, Tensor
 from atonc.compiler.lower.context import item_bytes
 from atonc.compiler.ops import is_move
 from atonc.compiler.ops.conv import pair
+from atonc.compiler.ops.custom import OPERATOR
 from atonc.compiler.ops.functions import FUNCTIONS, FunctionWork
 from atonc.compiler.ops.shapes import macs
 from atonc.machine.base.errors import AtoncError
@@ -24,7 +25,10 @@ WEIGHTED = ("conv", "dense", "transpose_conv")
 
 def cpu_step_cost(op: Op, graph: Graph, machine: Machine | None = None) -> CallCost:
     """CPU cycles of one operator by our kernels, with their waits for the memories of `machine`; where there is none,
-    by what ST's library takes for its like."""
+    by what ST's library takes for its like. C of the user costs what the user says."""
+    if op.kind == "custom":
+        declared, elements = op.attrs[OPERATOR].cycles, sum(graph.tensors[name].elements for name in op.outputs)
+        return _cost(measured.GUESS_ELEMENT * elements if declared is None else declared, False)
     try:
         calls = cpu_calls(op, graph)
     except AtoncError:
@@ -39,6 +43,8 @@ def _plain(argument: Argument) -> CValue:
         return 0
     if isinstance(argument, ConstantTable):
         return list(argument.values)
+    if isinstance(argument, Word):
+        return argument.name
     if isinstance(argument, Struct):
         return {name: _plain(member) for name, member in argument.members}
     return argument

@@ -209,6 +209,15 @@ class Options:
         metavar="NAMES",
         parse=names,
     )
+    custom: str = option(
+        "",
+        "--custom",
+        MODEL,
+        "operators of the model that are C functions of yours, run on the CPU (docs/custom_operators.md); verification "
+        "compiles and runs them on this computer",
+        metavar="FILE.json",
+        takes=Takes(local=True, rare=True),
+    )
     states: tuple[str, ...] = option(
         (),
         "--state",

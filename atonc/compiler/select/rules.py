@@ -68,7 +68,12 @@ BY_NATURE: dict[str, Rule] = {
     "cast": _rule("CPU-CAST", "a change of the number format", "int8 in, int8 out", "keep the tensor int8"),
     "gather": CPU_GATHER,
     "gather_nd": CPU_GATHER,
-    "custom": _rule("CPU-CUSTOM", "an operator that only its author knows", "standard operators", "replace it"),
+    "custom": _rule(
+        "CPU-CUSTOM",
+        "C of the user (--custom) computes this operator",
+        "standard operators",
+        "replace it by operators that the NPU has",
+    ),
 }
 
 NO_RECIPE = _rule(

@@ -7,8 +7,10 @@ from atonc.compiler.emit.c import cpu_functions
 from atonc.compiler.emit.c.network import CNetwork
 from atonc.compiler.emit.program import Program, ProgramStep
 from atonc.compiler.ir import Graph
+from atonc.compiler.ops.custom import of_graph
 from atonc.compiler.plan.types import CpuPlan
 from atonc.machine.base.errors import AtoncError, ToolError, VerificationError
+from atonc.machine.base.user_c import UserCodeError
 from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.emu.cpu import is_library_call, run_call
 from atonc.machine.emu.files.c_values import FunctionReader, parse_unit
@@ -25,14 +27,15 @@ class CpuCode:
         self.network = CNetwork("network", program, graph, pools, epoch_controller=False)
         self.blocks = {block.first: block for block in self.network.cpu_blocks}
         self.ops = {op.name: op for op in graph.ops}
+        self.custom = of_graph(graph)
         self._known: dict[int, tuple[FunctionCall, ...]] = {}
         self._room = _MOST_KEPT
 
     def run(self, step: ProgramStep, plan: CpuPlan, memory: AddressSpace) -> None:
         for call in self.calls(step, plan):
             try:
-                run_call(call.name, call.args, memory)
-            except ToolError:  # of this machine, not of the code
+                run_call(call.name, call.args, memory, self.custom, plan.op)
+            except (ToolError, UserCodeError):  # of this machine or of the user, not of our code
                 raise
             except AtoncError as error:
                 raise _faulty(plan, f"the call of {call.name} does not run", error) from error

@@ -12,6 +12,7 @@ from dataclasses import field, replace
 from itertools import pairwise
 from pathlib import Path
 
+from atonc.compiler.frontends.custom_file import declaration_name, read_custom
 from atonc.delivery.firmware import building
 from atonc.delivery.firmware.building import CompileUnit, Placement
 from atonc.machine.base.errors import InputError
@@ -207,7 +208,16 @@ def runs(parts: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
 def _network_unit(network: ImageNetwork, runtime: Runtime) -> CompileUnit:
     defines = dict(runtime.defines)
     defines |= version_defines(network) if runtime.ours else {}
-    return CompileUnit((network.c_file,), (network.folder, *runtime.includes), defines)
+    sources = (network.c_file, *custom_sources(network))
+    return CompileUnit(sources, (network.folder, *runtime.includes), defines)
+
+
+def custom_sources(network: ImageNetwork) -> list[Path]:
+    """C operators of the user, which lie beside the network (`generate --custom`)."""
+    declared = network.folder / declaration_name(network.c_file.stem)
+    known = read_custom(str(declared)).values() if declared.is_file() else ()
+    names = dict.fromkeys(name for one in known for name, _ in one.files if name.endswith(".c"))
+    return [network.folder / name for name in names]
 
 
 def version_defines(network: ImageNetwork) -> dict[str, str]:

@@ -17,12 +17,13 @@ from atonc.delivery.front_end.declare import Codes
 from atonc.delivery.front_end.image import ImagePipeline, load_either
 from atonc.delivery.front_end.image_twin import SAY_FRAME, image_tables
 from atonc.delivery.front_end.micro import micro_tables
+from atonc.delivery.front_end.of_model import OwnFrontEnd, as_toml, declared, found_in, is_model, load
 from atonc.delivery.front_end.pipeline import Pipeline
 from atonc.delivery.front_end.tables import tables
 from atonc.delivery.generate.generating import c_network
 from atonc.insight.report.document import Chapter, Document, Terms
 from atonc.machine.base.disk import together
-from atonc.machine.base.errors import InputError
+from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count
 
@@ -80,13 +81,15 @@ class FittedImages:
     planes: bool
     label: str  # of the input
     cpu_mhz: float
+    own: OwnFrontEnd | None = None  # where the model begins with it
 
     @property
     def cycles(self) -> int:
         return image_cycles(self.pipeline, self.planes)
 
     def files(self, name: str) -> dict[str, bytes]:
-        return image_text.files(self.pipeline, name, self.planes)
+        own = {f"{name}_front_end.toml": as_toml(self.pipeline).encode()} if self.own else {}
+        return {**image_text.files(self.pipeline, name, self.planes), **own}
 
     @property
     def data(self) -> dict[str, Any]:
@@ -95,6 +98,7 @@ class FittedImages:
             **{"name": p.name, "input": self.label, "format": p.image.format, "frame": list(p.size)},
             **{"shape": [p.resize.height, p.resize.width, p.channels], "cycles_per_image": self.cycles},
             **{"ram_bytes": image_text.state_bytes(p), "tables_bytes": image_text.constant_bytes(p)},
+            **({} if self.own is None else self.own.data),
         }
 
     @property
@@ -104,17 +108,18 @@ class FittedImages:
             f"{p.name}: {p.image.width} x {p.image.height} {p.image.format} to {p.said} for {self.label}; "
             f"{self.cycles:,} cycles an image, predicted, {self.cycles / self.cpu_mhz / 1000:.3g} ms of the CPU; "
             f"RAM {image_text.state_bytes(p):,} bytes, flash {image_text.constant_bytes(p):,} of tables, "
-            "both apart from the figures of the network"
+            "both apart from the figures of the network" + (f"; instead of {self.own.said}" if self.own else "")
         )
 
 
 Fitted = FittedFrontEnd | FittedImages
+Source = str | Path | Mapping[str, Any] | OwnFrontEnd
 
 
-def require_fit(graph: Graph, source: str | Path, own_types: bool) -> None:
+def require_fit(graph: Graph, source: Source, own_types: bool) -> None:
     """What the model says before it is compiled, whatever the order of its axes will be. `own_types`: its inputs keep
     the types that it has."""
-    pipeline = load_either(source)
+    pipeline = load(source)
     _require_frame(pipeline)
     inputs = [graph.tensors[name] for name in graph.frame_inputs]
     fits = [tensor for tensor in inputs if _takes(tensor.shape, pipeline)]
@@ -125,9 +130,11 @@ def require_fit(graph: Graph, source: str | Path, own_types: bool) -> None:
         _require_codes(pipeline, Codes(fits[0].dtype, fits[0].scale, fits[0].zero_point), fits[0].name)
 
 
-def fitted(view: CompileView, source: str | Path | Mapping[str, Any]) -> Fitted:
+def fitted(view: CompileView, source: Source) -> Fitted:
     """Whether frames, or images, and codes are what the network takes."""
-    pipeline = load_either(source)
+    source = declared(Path(str(source))) if is_model(source) else source
+    own = source if isinstance(source, OwnFrontEnd) else None
+    pipeline = load(source)
     _require_frame(pipeline)
     inputs = buffers_info.inputs(c_network(view))
     found = [info for info in inputs if info.type in _TYPES and _order(info, pipeline) is not None]
@@ -139,12 +146,12 @@ def fitted(view: CompileView, source: str | Path | Mapping[str, Any]) -> Fitted:
     _require_codes(pipeline, codes, info.label)
     whole = load_either(pipeline.for_input(codes))
     if isinstance(whole, ImagePipeline):
-        return FittedImages(whole, order == PLANES, info.label, mhz)
+        return FittedImages(whole, order == PLANES, info.label, mhz, own)
     assert isinstance(order, c_text.Window)
     return FittedFrontEnd(whole, order, info.label, mhz)
 
 
-def with_hop(view: CompileView, source: str | Path) -> CompileView:
+def with_hop(view: CompileView, source: Source) -> CompileView:
     """Where nobody said --hop, it is that of a front end of sounds; images come when the camera has them."""
     found = None if view.options.hop else fitted(view, source)
     if not isinstance(found, FittedFrontEnd):
@@ -262,16 +269,33 @@ def _said(codes: Codes) -> str:
     return f"{codes.type} scale {codes.scale:.7g} zero point {codes.zero_point}"
 
 
-def with_front_end(view: CompileView, files: Mapping[str, bytes], source: str | Path) -> dict[str, bytes]:
+def with_front_end(view: CompileView, files: Mapping[str, bytes], source: Source) -> dict[str, bytes]:
     """The files of a network and those of its front end."""
     return together([("the network", files), ("the front end", fitted(view, source).files(view.name))])
 
 
 def document_with(found: Fitted, document: Document) -> Document:
     """What is said of a compilation, with the front end."""
+    return _with_terms(document, found.said, found.data)
+
+
+def advised(graph: Graph, document: Document) -> Document:
+    """With what could be done about operators between the bytes of an image and the first quantisation."""
+    try:
+        own = found_in(graph)
+    except AtoncError as error:
+        found = {"refused": error.what, "cause": error.rule, "fix": error.remedy}
+        said = f"operators in front of the first quantisation stay: {error.what}; {error.remedy.partition(';')[0]}"
+        return _with_terms(document, said, found)
+    if own is None:
+        return document
+    return _with_terms(document, f"--front-end MODEL makes C of {own.said}", own.data)
+
+
+def _with_terms(document: Document, said: str, found: Mapping[str, Any]) -> Document:
     before = document.data or dict
-    sections = (*document.sections, Chapter("", [Terms({"front end": found.said})]))
-    return replace(document, sections=sections, data=lambda: {**before(), "front_end": found.data})
+    sections = (*document.sections, Chapter("", [Terms({"front end": said})]))
+    return replace(document, sections=sections, data=lambda: {**before(), "front_end": dict(found)})
 
 
 # --------------------------------------------------------------------------------------------------------------- cost

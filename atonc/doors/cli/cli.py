@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import os
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -21,6 +19,7 @@ from atonc.doors.verbs.reply import give, note, print_document, report_error, sh
 from atonc.doors.verbs.stedgeai import StRelease
 from atonc.insight.report.terminal import on_terminal, plain_streams
 from atonc.machine.base.about import SENTENCE, __version__
+from atonc.machine.base.collecting import few_collections
 from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.errors import AtoncError, InputError, InternalError, interrupted
 
@@ -65,7 +64,6 @@ _EXAMPLES = (
 )
 _OF_ALL = ("completion",)  # they look at every verb
 TRACEBACK = "ATONC_TRACEBACK"
-OBJECTS_BETWEEN_COLLECTIONS = 500_000
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "atonc") -> int:
@@ -82,7 +80,7 @@ def _run(words: Sequence[str], program: str) -> int:
     try:
         options = parse(words, stedgeai.release_for(program))
         silent = getattr(options, "quiet", False) or "--quiet" in words
-        with _few_collections(), on_terminal(silent=silent):
+        with few_collections(), on_terminal(silent=silent):
             return int(give(options.run(options), options))
     except AtoncError as error:
         return _refused(error, words, options)
@@ -135,17 +133,6 @@ def _mistake(error: Exception) -> InternalError:
         where=where,
         remedy=f"report it together with the input; {TRACEBACK}=1 in the environment shows the way to it",
     )
-
-
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """Looking for cycles among the many small objects of a program took 6 % of a compilation."""
-    before = gc.get_threshold()
-    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 @cache

@@ -324,8 +324,8 @@ def evaluate(
 
 
 def front_end(source: str | PathLike[str] | Mapping[str, Any]) -> FrontEnd | ImageFrontEnd:
-    """A front end from a preset, a file `front_end.toml` or its sections: called with samples, or with an image, it
-    gives the codes that the C code of `generate --front-end` gives (docs/front_ends.md).
+    """A front end from a preset, a file `front_end.toml`, its sections, or a model that begins with it: called with
+    samples, or with an image, it gives the codes that the C code of `generate --front-end` gives (docs/front_ends.md).
 
     >>> import numpy as np
     >>> atonc.front_end("nemo").features(np.zeros(16000, np.int16)).shape
@@ -333,13 +333,15 @@ def front_end(source: str | PathLike[str] | Mapping[str, Any]) -> FrontEnd | Ima
     >>> atonc.front_end("imagenet_torchvision").features(np.zeros((480, 640, 3), np.uint8)).shape
     (224, 224, 3)
     """
-    from atonc.delivery.front_end.image import is_image
+    from atonc.delivery.front_end.image import ImagePipeline
     from atonc.delivery.front_end.image_twin import image_front_end
+    from atonc.delivery.front_end.of_model import load as load_front_end
     from atonc.delivery.front_end.twin import front_end as sound_front_end
 
     if not isinstance(source, str | Mapping):
         source = _place(source, "a front end is a preset, a file or its sections", 'such as "nemo" or "front_end.toml"')
-    return image_front_end(source) if is_image(source) else sound_front_end(source)
+    found = load_front_end(source)
+    return image_front_end(found) if isinstance(found, ImagePipeline) else sound_front_end(found)
 
 
 def load(folder: str | PathLike[str], name: str | None = None) -> EmulatedNetwork:

@@ -128,7 +128,7 @@ class WrittenOptions:
     )  # fmt: skip
     front_end: str = option(
         "", "--front-end", OUTPUT, "also NAME_front_end.c, .h: sound or camera frames to codes (docs/front_ends.md)",
-        metavar="FILE.toml|PRESET", takes=Takes(local=True, rare=True),
+        metavar="FILE.toml|PRESET|MODEL", takes=Takes(local=True, rare=True),
     )  # fmt: skip
     stai: bool = option(False, "--stai", OUTPUT, "also stai_NAME.c, .h, for applications of Core 3.0 on", takes=RARE)
 

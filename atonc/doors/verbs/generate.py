@@ -32,6 +32,7 @@ from atonc.machine.base.errors import InputError
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.compile_view import CompileView
+    from atonc.delivery.front_end.of_model import OwnFrontEnd
     from atonc.delivery.generate.post import PostProcessing
     from atonc.insight.explain.actions import TriedOption
     from atonc.insight.report.document import Document
@@ -73,7 +74,7 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
     wanted = compiler_options(options, options.verify)
     wanted = wanted if layout is None else layouts.with_layout(wanted, layout)
     dump = Dump(options.dump, options.stop_after)
-    _check_edges(model, wanted, options, folder)
+    front_end, wanted = _edges(model, wanted, options, folder)
     try:
         words = getattr(options, "words", ())  # a form has none
         view = analyzed(model, wanted, options.name, dump if options.dump else None, words=words)
@@ -91,17 +92,17 @@ def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
     if layout is not None:
         layouts.require_taken(layout, view)
         view = layouts.advised(layout, view)
-    view = _with_hop(view, options.front_end if folder is not None else "")
+    view = _with_hop(view, front_end)
     advice = _advice(view, limits, options)
     view = replace(view, advice=tuple((one.flags, one.brings) for one in advice))
     if folder is not None and all(gate.holds for gate in gates):
         trees = {} if layout is None else layouts.layout_tree(layout, view, folder, _release(options))
-        view = write(view, folder, options, trees, post)
+        view = write(view, folder, options, trees, post, front_end)
     if folder is None and options.output is not None and options.report:
         view = generating.write_reports(view, options.output)
     write_pictures(lambda: network_view(view), options)
     document = compile_text.document(view, gates, options.verbose, advice)
-    document = _with_edges(document, view, post, options.front_end if folder is not None else "")
+    document = _with_edges(document, view, post, front_end)
     if options.st:
         document = replace(document, sections=options.st.sections(view), summary=())
     return CommandReply(
@@ -126,23 +127,31 @@ def _check_places(model: Path, options: argparse.Namespace, folder: Path | None)
         preflight.check_file(file)
 
 
-def _check_edges(model: Path, wanted: Options, options: argparse.Namespace, folder: Path | None) -> None:
-    """A front end for another input, and outputs of another family, are told before the long work begins."""
+def _edges(
+    model: Path, wanted: Options, options: argparse.Namespace, folder: Path | None
+) -> tuple[str | OwnFrontEnd, Options]:
+    """The front end, and the network behind it where the model itself begins with it. One for another input, and
+    outputs of another family, are told before the long work begins."""
     from atonc.compiler.compile.pipeline import read_model
 
-    if options.front_end and folder is not None:
+    front_end: str | OwnFrontEnd = "" if folder is None else options.front_end
+    if front_end:
+        from atonc.delivery.front_end import of_model
         from atonc.delivery.front_end.fitting import require_fit
-        from atonc.delivery.front_end.image import load_either
 
-        load_either(options.front_end)  # a mistake in the file first
-        require_fit(read_model(model, wanted), options.front_end, own_types=not wanted.input_type)
+        if of_model.is_model(front_end) and Path(options.front_end).resolve() == model.resolve():
+            front_end = own = of_model.of_graph(read_model(model, replace(wanted, cut_inputs=())))
+            wanted = replace(wanted, cut_inputs=wanted.cut_inputs or (own.tensor,))
+        of_model.load(front_end)  # a mistake in the file first
+        require_fit(read_model(model, wanted), front_end, own_types=not wanted.input_type)
     if options.post:
         from atonc.delivery.generate.post import require_family
 
         require_family(read_model(model, wanted), declared_values(PostOptions, options))
+    return front_end, wanted
 
 
-def _with_hop(view: CompileView, front_end: str) -> CompileView:
+def _with_hop(view: CompileView, front_end: str | OwnFrontEnd) -> CompileView:
     if not front_end:
         return view
     from atonc.delivery.front_end.fitting import with_hop
@@ -150,17 +159,19 @@ def _with_hop(view: CompileView, front_end: str) -> CompileView:
     return with_hop(view, front_end)
 
 
-def _with_edges(document: Document, view: CompileView, post: PostProcessing | None, front_end: str) -> Document:
+def _with_edges(
+    document: Document, view: CompileView, post: PostProcessing | None, front_end: str | OwnFrontEnd
+) -> Document:
     """With what stands before and behind the network: a front end, boxes of a detector."""
     if post is not None:
         from atonc.delivery.texts.post_text import with_post
 
         document = with_post(document, post)
-    if front_end:
-        from atonc.delivery.front_end import fitting
+    from atonc.delivery.front_end import fitting
 
-        document = fitting.document_with(fitting.fitted(view, front_end), document)
-    return document
+    if front_end:
+        return fitting.document_with(fitting.fitted(view, front_end), document)
+    return fitting.advised(view.compiled.source, document)
 
 
 def _advice(view: CompileView, limits: Gates, options: argparse.Namespace) -> tuple[TriedOption, ...]:
@@ -199,6 +210,7 @@ def write(
     options: argparse.Namespace,
     trees: Trees | None = None,
     post: PostProcessing | None = None,
+    front_end: str | OwnFrontEnd = "",
 ) -> CompileView:
     """The files that were asked for, the relocatable image and the folder of a layout among them, in one step."""
     from atonc.delivery.generate import generating, st_files
@@ -217,10 +229,10 @@ def write(
         from atonc.delivery.generate.post import with_post
 
         files = with_post(view, files, post)
-    if options.front_end:
+    if front_end:
         from atonc.delivery.front_end.fitting import with_front_end
 
-        files = with_front_end(view, files, options.front_end)
+        files = with_front_end(view, files, front_end)
     if options.relocatable is not None:
         asked = relocating.words(options.relocatable)
         files = {**files, **relocating.image_files(files, view.name, asked, "" if options.st else runtime)}

@@ -307,9 +307,6 @@ COMMON = (
     Foreign(("--all-buffers-info",), "the C files list the buffers between layers in any case"),
     Foreign(("--hsp",), "it is for stm32u3", "WORDS", optional=True),
     Foreign(("--optimize.export_hybrid",), "it is internal to ST's tool; its cloud passes it on", "VALUE"),
-    Foreign(("--custom",), "layers with code of your own have no place in the program", "FILE.json",
-            instead="end the model before such a layer (--cut-output-tensors), compute it in the application, and "
-            "compile what follows as a network of its own (--cut-input-tensors)"),
     Foreign(("--device",), "it is for sensors with an ISPU", "NAME",
             instead="leave it out for --target stm32n6; sensors need ST's tool"),
 )  # fmt: skip

@@ -150,14 +150,22 @@ def _constants_are_numbers(op: Op, graph: Graph) -> bool:
     return all(graph.tensors[n].elements == 1 for n in op.inputs if n and graph.tensors[n].is_constant)
 
 
-def with_plain_weights(graph: Graph) -> Graph:
+def with_plain_values(graph: Graph) -> Graph:
     """Every layer of the canonical graph with small random weights, the same for the same shape, scaled so that results
-    fill their range: no channel needs anything of its own."""
-    tensors = dict(graph.tensors)
+    fill their range, and equal sums: no channel needs anything of its own. Zero points that are nothing special are one
+    and the same, so that layers look alike."""
+    tensors = {name: _with_usual_zero(tensor) for name, tensor in graph.tensors.items()}
     for op in graph.ops:
         if op.kind in WEIGHTED and len(op.inputs) > 1:
-            tensors |= _plain_layer(op, graph.tensors)
+            tensors |= _plain_layer(op, tensors)
     return replace(graph, tensors=tensors)
+
+
+def _with_usual_zero(tensor: Tensor) -> Tensor:
+    codes = tensor.dtype == "int8" and not tensor.is_constant and tensor.quant is not None
+    if not codes or tensor.zero_point in (SIGNED[1], UNSIGNED[1], 0):
+        return tensor
+    return replace(tensor, quant=Quantisation.per_tensor(tensor.scale, SIGNED[1]))
 
 
 def _plain_layer(op: Op, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -165,10 +173,12 @@ def _plain_layer(op: Op, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     if weights.data is None or weights.quant is None or x.quant is None or y.quant is None or not weights.elements:
         return {}
     count, (low, high) = prod(weights.shape[1:]), weights.code_range
-    signs = np.frombuffer(np.random.default_rng(weights.shape).bytes(weights.elements), np.uint8) & 2
-    rows = signs.reshape(-1, count).astype(np.int16) - 1
+    rows, half = np.ones((weights.shape[0], count), np.int16), max(count - 2, 0) // 2
+    bits = np.frombuffer(np.random.default_rng(weights.shape).bytes(len(rows) * half), np.uint8)
+    signs = (bits & 2).reshape(len(rows), half).astype(np.int16) - 1
+    rows[:, 1 : half + 1], rows[:, half + 1 : 2 * half + 1] = signs, -signs
     rows[:, 0], rows[:, -1] = LARGEST, -LARGEST if count > 1 else LARGEST
-    zero = weights.zero_point if weights.quant.is_per_tensor else 0
+    zero = 0 if low < 0 else (high + 1) // 2
     codes = np.clip(rows + zero, low, high).astype(weights.data.dtype).reshape(weights.shape)
     scale = y.scale / x.scale * 2.0 ** -round(log2(LARGEST + sqrt(count)))
     found = {weights.name: replace(weights, data=codes, quant=Quantisation.per_tensor(scale, zero))}

@@ -22,14 +22,15 @@ from atonc.compiler.search.generators import GENERATORS
 from atonc.compiler.search.log import Verdict
 from atonc.compiler.search.loop import search
 from atonc.compiler.select.decisions import FIRST
-from atonc.insight.estimating.assume import QuietRun, is_float, with_codes, with_plain_weights
+from atonc.insight.estimating.assume import QuietRun, is_float, with_codes, with_plain_values
 from atonc.insight.explain.ours import own_steps
 from atonc.machine.base import progress
+from atonc.machine.base.collecting import few_collections
 from atonc.machine.base.errors import AtoncError, plain
 from atonc.machine.base.frozen import dataclass
 
 WEIGHTS = "random weights, also where the file has some: a compilation is slower where real ones need more precision"
-BATCH = "one inference: a batch that the model leaves open is 1"
+BATCH = "one inference: the model leaves its batch open"
 CODES = "int8 of a float model, its softmax and arg max too, with scales that fit; its inputs and outputs are int8"
 FIRST_PROGRAM = "the first program that fits the memory: a compilation searches for a faster one, and verifies it"
 TAKEN = ("board", "mpool", "npu_mhz", "cpu_mhz", "flash_mbps", "cut_outputs", "fixed_shapes")  # options that count here
@@ -81,22 +82,26 @@ def estimate(model: Path | Graph, options: Options | None = None) -> Estimate:
     """A float or quantised model: a file, or a graph that was read from one."""
     asked = replace(options or Options(), verify=False, allow_float=True)
     if isinstance(model, Graph):
-        return _of_graph(model.name, model, asked)
+        with few_collections():
+            return _of_graph(model.name, model, asked)
     try:
-        return _of_graph(plain(model.name), read_model(model, asked), asked)
+        with few_collections():
+            return _of_graph(plain(model.name), read_model(model, asked), asked)
     except AtoncError as error:
         raise in_file(model, error) from error.__cause__
 
 
 def _of_graph(name: str, source: Graph, asked: Options) -> Estimate:
-    assumed = (*((CODES,) if is_float(source) else ()), WEIGHTS, BATCH, FIRST_PROGRAM)
+    special = (*((CODES,) if is_float(source) else ()), WEIGHTS, *((BATCH,) if source.open_batch else ()))
+    assumed = (*special, FIRST_PROGRAM)
     return _estimate(name, _built(assumed_setting(source, asked)), assumed, source.notes)
 
 
 def assumed_setting(source: Graph, options: Options) -> Setting:
     progress.stage("simplifying the graph")
-    graph = with_plain_weights(order.run(with_codes(source) if is_float(source) else source, options))
-    setting = setting_of(source, graph, options, memories(options))
+    coded = with_codes(source) if is_float(source) else source
+    graph = with_plain_values(order.run(coded, options, own_weights=False))
+    setting = setting_of(source, graph, options, memories(options), remember=False)
     return replace(setting, calibrate=lambda: [QuietRun(setting.graph)], alike=known_forms())
 
 

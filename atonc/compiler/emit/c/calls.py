@@ -41,10 +41,17 @@ class Struct:
     """A parameter block, `&(const type){.member = value, ...}`."""
 
     ctype: str
-    members: tuple[tuple[str, int | float | ConstantTable], ...]
+    members: tuple[tuple[str, int | float | ConstantTable | Pointer], ...]
 
 
-Argument = Pointer | ConstantTable | Struct | int | float
+@dataclass(frozen=True)
+class Word:
+    """A name of the C program."""
+
+    name: str
+
+
+Argument = Pointer | ConstantTable | Struct | Word | int | float
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from atonc.compiler.emit.c.calls import CpuCall
-from atonc.compiler.emit.c.cpu import elementwise, movement, numbers, windows
+from atonc.compiler.emit.c.cpu import custom, elementwise, movement, numbers, windows
 from atonc.compiler.emit.c.cpu.site import MAKERS, Site
 from atonc.compiler.ir import Graph, Op
 from atonc.compiler.ops.run import impossible
 from atonc.machine.base.errors import AtoncError
 
-_FAMILIES = (elementwise, movement, numbers, windows)  # importing a family registers its kernels
+_FAMILIES = (custom, elementwise, movement, numbers, windows)  # importing a family registers its kernels
 _UNEXPECTED = (ValueError, IndexError, KeyError, TypeError, ZeroDivisionError, OverflowError)
 
 

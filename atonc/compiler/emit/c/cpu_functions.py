@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from atonc.compiler.emit.c import names
-from atonc.compiler.emit.c.calls import Argument, ConstantTable, CpuCall, Pointer, Struct, tables_of
+from atonc.compiler.emit.c.calls import Argument, ConstantTable, CpuCall, Pointer, Struct, Word, tables_of
 from atonc.compiler.emit.c.cpu_calls import cpu_calls
 from atonc.compiler.emit.c.network import Block, CNetwork
 from atonc.compiler.emit.program import UserBuffer
@@ -65,9 +65,16 @@ class _Body:
         if isinstance(value, ConstantTable):
             return self.tables[value]
         if isinstance(value, Struct):
-            members = ", ".join(f".{name} = {self.argument(member)}" for name, member in value.members)
+            members = ", ".join(f".{name} = {self.member(name, member)}" for name, member in value.members)
             return f"&(const {value.ctype}){{ {members} }}"
+        if isinstance(value, Word):
+            return value.name
         return _number(value)
+
+    def member(self, name: str, value: Argument) -> str:
+        """Data of a tensor may lie in a table: its pointer is one for all tensors."""
+        cast = "(void *)" if name == "data" and isinstance(value, ConstantTable) else ""
+        return f"{cast}{self.argument(value)}"
 
     def definitions(self) -> Iterator[str]:
         for table, name in self.tables.items():

@@ -20,11 +20,14 @@ from atonc.compiler.emit.c import buffers_info, cpu_functions, kernels, memories
 from atonc.compiler.emit.c.network import Block, CNetwork
 from atonc.compiler.emit.program import Movable, StateMemory, UserBuffer
 from atonc.compiler.emit.runs import copy_bytes, dma_links
+from atonc.compiler.frontends.custom_file import declaration, declaration_name
+from atonc.compiler.ops.custom import of_graph
 from atonc.compiler.place.types import Placed
 from atonc.compiler.schedule.passes import KERNELS_IN_RAM
 from atonc.machine.base.disk import together
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.templates import Words, render
+from atonc.machine.base.user_c import HEADER, runtime_header
 from atonc.machine.hw import regs
 from atonc.machine.hw.dma import LINK_BYTES, MOST_BLOCK_BYTES
 from atonc.machine.hw.ec.blob import Container, Relocation
@@ -49,8 +52,17 @@ def files(
     }
     interface = stai.files(network, macs) if with_stai else {}
     shared = kernels.kernel_files() if shared_kernels and network.cpu_blocks else {}
+    operators = of_graph(network.graph).values()
+    custom = {file: content for one in operators for file, content in one.files}
+    declared = {HEADER: runtime_header(), declaration_name(name): declaration(operators)} if custom else {}
     found = together(
-        [(f"the network {name!r}", own), ("its ST.AI interface", interface), ("the kernels of all networks", shared)]
+        [
+            (f"the network {name!r}", own),
+            ("its ST.AI interface", interface),
+            ("the kernels of all networks", shared),
+            ("C operators", declared),
+            ("the files of --custom", custom),
+        ]
     )
     _require_own_header(name, found)
     return found
@@ -78,6 +90,7 @@ def network_c(network: CNetwork, shared_kernels: bool = False) -> str:
     region, users = network.program.encrypted, network.program.user_io
     programs = f'#include "{network.name}_ecblobs.h"' if network.epoch_controller else _initialisation(network, [])
     ops = {op.name: op for op in network.graph.ops}
+    custom = of_graph(network.graph).values()
     found = [
         cpu_functions.text(network, block, ops) if block.on_cpu else _start_text(network, block)
         for block in network.blocks
@@ -90,6 +103,8 @@ def network_c(network: CNetwork, shared_kernels: bool = False) -> str:
         epoch_controller=str(network.epoch_controller).lower(),
         kernels_apart=bool(shared_kernels and network.cpu_blocks),
         kernels_header=kernels.HEADER,
+        has_custom=bool(custom),
+        prototypes=[{"prototype": one.prototype} for one in custom],
         pools=list(_pool_rows(network)),
         plain=region is None,
         encrypted_start=f"0x{region.start:08x}" if region else "",

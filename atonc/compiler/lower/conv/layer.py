@@ -311,7 +311,9 @@ class ConvLayer:
         rule = self.requantisation_of(subtracted, roundings, first, count)
         if isinstance(rule, TwoSteps) or count < 2 * step:
             return 0.0, 0
-        scale, _, needed = self._problem(subtracted, roundings, first, count)
+        scale, offset, needed = self._problem(subtracted, roundings, first, count)
+        if all((one == one[0]).all() for one in (scale, offset, needed)):
+            return 0.0, 0  # channels that are alike
         cut = step * (1 + int(np.argmin(cut_costs(scale, needed)[step - 1 :: step])))
         if cut >= count:
             return 0.0, 0

@@ -19,6 +19,15 @@ LL_ATON_VERSION_MAJOR @major@ LL_ATON_VERSION_MINOR @minor@ LL_ATON_VERSION_MICR
 @begin kernels_apart@
 #include "@kernels_header@"
 @end kernels_apart@
+@begin has_custom@
+
+/* C operators of the user, in files of their own beside this one. */
+#include "atonc_custom.h"
+#define atonc_custom(function, ...) function(__VA_ARGS__)
+@begin prototypes@
+@prototype@
+@end prototypes@
+@end has_custom@
 
 @begin pools@
 /* global pool @k@ is @used@ */

@@ -1,0 +1,253 @@
+"""C operators of the user (`generate --custom`): what is declared of one, what a call of it looks like, and the call
+itself, compiled and run on this computer.
+
+The function runs in a process of its own, twice, in guarded memory (`runtime/custom/guarded.c`): what it breaks is said
+as an error, never a crash of ours. It may do what the user may do, so nobody runs it for others: the service and the
+door for agents refuse the option.
+"""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import math
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from atonc.machine.base.about import package_folder
+from atonc.machine.base.errors import InputError, ToolError
+from atonc.machine.base.frozen import dataclass
+
+HEADER = "atonc_custom.h"
+CALL = "atonc_custom"  # how generated code calls: a macro, so that readers see what is the user's
+ELEMENTS = ("int8", "uint8", "int16", "int32", "float32")
+VALUES = {
+    "int": "int32_t",
+    "float": "float",
+    "ints": "const int32_t *",
+    "floats": "const float *",
+    "bytes": "const uint8_t *",
+}
+LISTS = {"ints": "int32_t", "floats": "float", "bytes": "uint8_t"}  # they are followed by their number
+MOST_SECONDS = 10  # of the processor, for a call on this computer
+FLAGS = ("-std=gnu11", "-O1", "-g0", "-ffp-contract=off", "-w")
+_OURS = package_folder().joinpath("machine", "runtime", "custom")
+_PATIENCE_S = 120  # for a function that sleeps
+
+Value = int | float | tuple[int | float, ...]
+
+
+class UserCodeError(InputError):
+    """The user's function does what it may not."""
+
+    usual_fix = "mend the C file that --custom names"
+
+
+@dataclass(frozen=True)
+class CustomOutput:
+    type: str
+    shape: tuple[int, ...] | None = None  # None: that of the first input
+    scale: float = 0.0  # 0: the model says it
+    zero_point: int = 0
+
+
+@dataclass(frozen=True)
+class CustomValue:
+    """An attribute that the function gets, or the options of a TFLite operator."""
+
+    name: str
+    type: str
+    default: Value | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class CustomOperator:
+    """A declared operator with the C files that have its function."""
+
+    name: str  # as the model has it, with its domain
+    function: str
+    files: tuple[tuple[str, bytes], ...]
+    inputs: tuple[str, ...]  # element types
+    outputs: tuple[CustomOutput, ...]
+    attributes: tuple[CustomValue, ...] = ()
+    cycles: int | None = None  # of the CPU, for one call, as the user says
+
+    @property
+    def prototype(self) -> str:
+        words = ["const atonc_tensor *"] * (len(self.inputs) + len(self.outputs))
+        for one in self.attributes:
+            words += [VALUES[one.type], "int32_t"] if one.type in LISTS else [VALUES[one.type]]
+        return f"void {self.function}({', '.join(words)});"
+
+    def __repr__(self) -> str:
+        return f"{self.function}() of {', '.join(name for name, _ in self.files if name.endswith('.c'))}"
+
+
+@dataclass(frozen=True)
+class CustomTensor:
+    """A tensor of one call."""
+
+    name: str
+    type: str
+    shape: tuple[int, ...]
+    scale: float = 1.0
+    zero_point: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        return math.prod(self.shape) * np.dtype(self.type).itemsize
+
+
+@dataclass(frozen=True)
+class CustomCall:
+    """Inputs, then outputs; values in the order of the declaration."""
+
+    operator: CustomOperator
+    operands: tuple[CustomTensor, ...]
+    values: tuple[Value, ...]
+
+    @property
+    def outputs(self) -> tuple[CustomTensor, ...]:
+        return self.operands[len(self.operator.inputs) :]
+
+    def run(self, inputs: Sequence[bytes], where: str = "") -> list[bytes]:
+        """The outputs, or a UserCodeError that says what the function did."""
+        try:
+            program = _built(self)
+        except InputError as error:
+            error.where = error.where or where
+            raise
+        try:
+            done = subprocess.run([program], input=b"".join(inputs), capture_output=True, timeout=_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise self._wrong(f"does not end within {_PATIENCE_S} seconds", where) from None
+        if done.returncode == -signal.SIGXCPU or done.returncode == -signal.SIGKILL:
+            raise self._wrong(f"does not end: it took {MOST_SECONDS} seconds of CPU time", where)
+        if done.returncode == 3:
+            raise self._wrong(done.stderr.decode(errors="replace").strip().removeprefix("it "), where)
+        sizes = [one.size_bytes for one in self.outputs]
+        if done.returncode or len(done.stdout) != 2 * sum(sizes):
+            raise self._wrong(f"ends the program (status {done.returncode})", where)
+        ends = np.cumsum([0, *sizes, *sizes])
+        parts = [done.stdout[a:b] for a, b in itertools.pairwise(ends)]
+        first, second = parts[: len(sizes)], parts[len(sizes) :]
+        for operand, one, other in zip(self.outputs, first, second, strict=True):
+            if one != other:
+                raise self._differs(operand, one, other, where)
+        return first
+
+    def _differs(self, operand: CustomTensor, one: bytes, other: bytes, where: str) -> UserCodeError:
+        pair = np.frombuffer(one, np.uint8), np.frombuffer(other, np.uint8)
+        place = int(np.flatnonzero(pair[0] != pair[1])[0])
+        if (pair[0][place], pair[1][place]) == (0xA5, 0x5A):
+            return self._wrong(f"does not write byte {place} of {operand.name}", where)
+        return self._wrong(
+            f"gives other values in a second run, first at byte {place} of {operand.name}",
+            where,
+            "it depends on memory that it did not write, keeps something from call to call, or looks at addresses",
+        )
+
+    def _wrong(self, what: str, where: str, rule: str = "") -> UserCodeError:
+        rule = (
+            rule
+            or "a function writes all of its outputs and nothing else, ends, and gives equal outputs for equal inputs"
+        )
+        return UserCodeError(f"{self.operator.function}() {what}", where=where, rule=rule)
+
+    def c_text(self) -> str:
+        """`atonc_call.h` of guarded.c."""
+        roles = ["INPUT"] * len(self.operator.inputs) + ["OUTPUT"] * len(self.outputs)
+        rows = [
+            f'{{ "{_c_word(one.name)}", {one.size_bytes}, {role} }}'
+            for one, role in zip(self.operands, roles, strict=True)
+        ]
+        lines = [f"enum {{ COUNT = {len(rows)}, SECONDS = {MOST_SECONDS} }};"]
+        lines += [f"static const described buffers[COUNT] = {{ {', '.join(rows)} }};"]
+        arguments = [_tensor_text(number, one) for number, one in enumerate(self.operands)]
+        for declared, value in zip(self.operator.attributes, self.values, strict=True):
+            if declared.type in LISTS:
+                numbers = value if isinstance(value, tuple) else (value,)
+                words = ", ".join(map(_number, numbers)) or "0"
+                arguments += [f"(const {LISTS[declared.type]}[]){{ {words} }}", str(len(numbers))]
+            else:
+                assert not isinstance(value, tuple)
+                arguments.append(_number(value))
+        body = ",\n        ".join(arguments)
+        lines += ["static void call(void *const *at)", "{", f"    {self.operator.function}({body});", "}"]
+        return "\n".join(lines) + "\n"
+
+
+def _tensor_text(number: int, one: CustomTensor) -> str:
+    shape = ", ".join(map(str, one.shape)) or "1"
+    return (
+        f"&(const atonc_tensor){{ at[{number}], {math.prod(one.shape)}, {len(one.shape)}, "
+        f"(const int32_t[]){{ {shape} }}, {_number(float(one.scale))}, {one.zero_point} }}"
+    )
+
+
+def _number(value: int | float) -> str:
+    return str(value) if isinstance(value, int) else value.hex()
+
+
+def _c_word(name: str) -> str:
+    return "".join(c if c.isascii() and (c.isalnum() or c in " _.:/-") else "_" for c in name[:60])
+
+
+def host_compiler() -> str:
+    """What compiles the user's C for this computer."""
+    found = shutil.which("gcc") or shutil.which("cc") or shutil.which("clang")
+    if found is None:
+        raise ToolError(
+            "no C compiler of this computer is found",
+            where="--custom",
+            rule="a C operator of the user is verified as the code that ships: it is compiled and run here",
+            remedy="install gcc (Debian, Ubuntu: apt install gcc)",
+        )
+    return found
+
+
+def runtime_header() -> bytes:
+    """What the user's C includes."""
+    return _OURS.joinpath(HEADER).read_bytes()
+
+
+@cache
+def _folder() -> Path:
+    made = tempfile.mkdtemp(prefix="atonc-custom-")
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return Path(made)
+
+
+@cache
+def _built(call: CustomCall) -> str:
+    """The program that runs this call."""
+    compiler = host_compiler()
+    folder = Path(tempfile.mkdtemp(dir=_folder()))
+    for name, content in call.operator.files:
+        (folder / name).write_bytes(content)
+    prototypes = folder / "atonc_prototypes.h"
+    prototypes.write_text(f'#include "{HEADER}"\n{call.operator.prototype}\n')
+    (folder / "atonc_call.h").write_text(call.c_text())
+    sources = [str(folder / name) for name, _ in call.operator.files if name.endswith(".c")]
+    program = folder / "call"
+    options = [*FLAGS, f"-I{folder}", f"-I{_OURS}", "-include", str(prototypes)]
+    guarded = str(_OURS / "guarded.c")
+    done = subprocess.run(
+        [compiler, *options, *sources, guarded, "-o", str(program), "-lm"],
+        capture_output=True, text=True, errors="replace", timeout=_PATIENCE_S,
+    )  # fmt: skip
+    if done.returncode:
+        said = [line.replace(f"{folder}/", "") for line in done.stderr.splitlines()]
+        first = next((line for line in said if "error" in line or "undefined" in line), said[0] if said else "")
+        raise UserCodeError(
+            f"the C of {call.operator.function}() cannot be compiled here",
+            rule=f"{first.strip()}; it is called as {call.operator.prototype}",
+        )
+    return str(program)
