@@ -13,12 +13,22 @@ import numpy as np
 import onnx
 import pytest
 
+import atonc
 from atonc.compiler.compile.pipeline import Compiled, compile_file
+from atonc.compiler.frontends.custom_file import custom_files
 from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
+from atonc.doors.agents.tools import TOOLS
+from atonc.doors.cli.cli import main
+from atonc.doors.serve import form
+from atonc.insight.runs.runs import RunOptions, run
 from atonc.machine.base import user_c
 from atonc.machine.base.errors import AtoncError, ToolError, UnsupportedError
+from atonc.machine.emu.cpu import call_cost, describe_call
+from atonc.machine.emu.network import load
 from examples import make_custom
+from tests.frontends import tflite_models
+from tests.frontends.tflite_models import O, T
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "custom_operator"
 pytestmark = pytest.mark.skipif(not shutil.which("gcc"), reason="no C compiler of this computer")
@@ -67,12 +77,142 @@ def test_the_example_computes_what_its_c_says(model: Path) -> None:
     (reason,) = [one for one in found.mapped.reasons if one.node == op.name]
     assert reason.rule.id == "CPU-CUSTOM"
     (note,) = [one for one in found.source.notes if "C of the user" in one]
-    assert "verified against itself only" in note and "roll() of roll.c" in note
+    assert "against itself only" in note and "roll() of roll.c" in note
 
 
 def cycles_of(found: Compiled) -> int:
     plans = (step.plan for step in found.program.steps)
     return next(c.cycles for plan, c in zip(plans, found.cost.steps, strict=True) if "custom" in plan.title)
+
+
+def test_a_folder_costs_what_its_compilation_said_and_runs_where_asked(model: Path, tmp_path: Path) -> None:
+    out, custom = tmp_path / "out", str(EXAMPLE / "operators.json")
+    atonc.compile(model, custom=custom, cache=False).save(out)
+    found = compiled(model, custom, verify=False)
+    step = next(s for s in load(out).steps if any(call.name == user_c.CALL for call in s.calls))
+    (call,) = step.calls
+    assert call_cost(call.name, call.args).cpu_cycles == 6000
+    assert describe_call(call.name, call.args) == "Custom roll()"
+    assert "custom" in found.cost.unknown
+    with pytest.raises(UnsupportedError, match="C of the user"):
+        run(RunOptions(out))
+    result = run(RunOptions(out, custom=str(out / "network_custom.json")))
+    assert len(result.outputs) == 1
+
+
+TYPES = """
+#include "atonc_custom.h"
+
+void mix(const atonc_tensor *a, const atonc_tensor *b, const atonc_tensor *table, const atonc_tensor *y,
+         const atonc_tensor *z, float gain, const int32_t *order, int32_t orders, const uint8_t *bytes, int32_t count)
+{
+    const uint8_t *in = a->data;
+    const int16_t *wide = b->data;
+    const float *values = table->data;
+    int16_t *out = y->data;
+    float *real = z->data;
+    for (int32_t k = 0; k < y->elements; k++) {
+        out[k] = (int16_t)(wide[order[k % orders] % b->elements] + in[k % a->elements] - a->zero_point);
+    }
+    for (int32_t k = 0; k < z->elements; k++) {
+        real[k] = gain * values[k] * b->scale + (float)bytes[k % count] + (float)z->shape[0];
+    }
+}
+"""
+
+
+def test_types_lists_options_and_several_results(tmp_path: Path) -> None:
+    """A TFLite operator with codes of three types, a constant, and what the file says as its options."""
+    (tmp_path / "mix.c").write_text(TYPES)
+    table = np.arange(6, dtype=np.float32) - 2.5
+    data = tflite_models.build(
+        [T("a", (1, 8), "uint8", 0.1, 7), T("b", (1, 8), "int16", 0.01), T("t", (6,), "float32", data=table),
+         T("y", (1, 8), "int16", 0.02), T("z", (6,), "float32")],
+        [O("CUSTOM:Mix", ["a", "b", "t"], ["y", "z"], custom=b"\x05\x06\x07")],
+        ["a", "b"],
+        ["y", "z"],
+    )  # fmt: skip
+    (tmp_path / "mix.tflite").write_bytes(data)
+    row = {
+        "name": "Mix", "function": "mix", "sources": ["mix.c"], "inputs": ["uint8", "int16", "float32"],
+        "outputs": ["int16", {"type": "float32", "shape": [6]}],
+        "attributes": [{"name": "gain", "type": "float", "default": 0.5},
+                       {"name": "order", "type": "ints", "default": [3, 1]}, {"name": "options", "type": "bytes"}],
+    }  # fmt: skip
+    (tmp_path / "operators.json").write_text(json.dumps({"operators": [row]}))
+    found = compiled(tmp_path / "mix.tflite", str(tmp_path / "operators.json"))
+    random = np.random.default_rng(3)
+    a, b = random.integers(0, 256, (1, 8)).astype(np.uint8), random.integers(-900, 900, (1, 8)).astype(np.int16)
+    seen = Emulation(found.program, found.graph, found.memory.pools).run({"a": a, "b": b})
+    order = np.resize([3, 1], 8)
+    assert np.array_equal(seen["y"][0], (b[0, order].astype(int) + a[0] - 7).astype(np.int16))
+    scale = np.float32(0.01)
+    assert np.allclose(seen["z"], 0.5 * table * scale + np.resize([5, 6, 7], 6) + 6)
+    row["outputs"] = ["int16", {"type": "float32", "shape": [5]}]
+    (tmp_path / "operators.json").write_text(json.dumps({"operators": [row]}))
+    with pytest.raises(AtoncError, match=r"output 2 has shape \(6,\)"):
+        compiled(tmp_path / "mix.tflite", str(tmp_path / "operators.json"))
+
+
+@pytest.mark.parametrize("kind", ["float32", "int8"])
+def test_between_dequantize_and_quantize(tmp_path: Path, kind: str) -> None:
+    """Declared as real numbers it gets those, declared as codes it computes on the codes."""
+    ctype = {"float32": "float", "int8": "int8_t"}[kind]
+    (tmp_path / "roll.c").write_text((EXAMPLE / "roll.c").read_text().replace("int8_t", ctype))
+    row = json.loads((EXAMPLE / "operators.json").read_text())["operators"][0]
+    (tmp_path / "operators.json").write_text(json.dumps({"operators": [row | {"inputs": [kind], "outputs": [kind]}]}))
+    made = make_custom.model()
+    nodes = {node.name: node for node in made.graph.node}
+    index = list(made.graph.node).index(nodes["rolled"])
+    format = ["middle", "three"]
+    around = [
+        onnx.helper.make_node("DequantizeLinear", ["a_codes", *format], ["a_real"]),
+        onnx.helper.make_node("Roll", ["a_real"], ["b_real"], name="rolled", domain=make_custom.DOMAIN, shift=3),
+        onnx.helper.make_node("QuantizeLinear", ["b_real", *format], ["b_codes"]),
+    ]
+    nodes = [*made.graph.node[:index], *around, *made.graph.node[index + 1 :]]
+    del made.graph.node[:]
+    made.graph.node.extend(nodes)
+    onnx.save(made, tmp_path / "custom.onnx")
+    found = compiled(tmp_path / "custom.onnx", str(tmp_path / "operators.json"))
+    op = next(op for op in found.graph.ops if op.kind == "custom")
+    assert {found.graph.tensors[name].dtype for name in (*op.inputs, *op.outputs)} == {kind}
+    x = np.random.default_rng(1).normal(0, 1, (1, 3, make_custom.SIZE, make_custom.SIZE)).astype(np.float32)
+    seen = Emulation(found.program, found.graph, found.memory.pools).run({"x": x}, observe=True)
+    assert np.array_equal(seen[op.outputs[0]], np.roll(seen[op.inputs[0]], 3, axis=-1))
+
+
+SCRATCH = """
+#include "atonc_custom.h"
+
+void roll(const atonc_tensor *x, const atonc_tensor *y, int32_t shift, void *scratch)
+{
+    const int8_t *in = x->data;
+    int8_t *out = y->data, *held = scratch;
+    for (int32_t k = 0; k < x->elements; k++) {
+        held[k] = in[k];
+    }
+    for (int32_t k = 0; k < x->elements; k++) {
+        out[k] = held[(k + shift) % x->elements];
+    }
+}
+"""
+
+
+def test_scratch_memory_is_placed_and_guarded(model: Path, declare: Callable[..., str]) -> None:
+    custom, size = declare(scratch_bytes=1152), 1152
+    Path(custom).with_name("roll.c").write_text(SCRATCH)
+    found = compiled(model, custom)
+    (home,) = [home for home in found.program.placed.values() if home.buffer.name == "rolled:scratch"]
+    assert home.buffer.size_bytes == size
+    x = np.random.default_rng(1).normal(0, 1, (1, 3, make_custom.SIZE, make_custom.SIZE)).astype(np.float32)
+    seen = Emulation(found.program, found.graph, found.memory.pools).run({"x": x}, observe=True)
+    op = next(op for op in found.graph.ops if op.kind == "custom")
+    assert np.array_equal(seen[op.outputs[0]].reshape(-1), np.roll(seen[op.inputs[0]].reshape(-1), -3))
+    custom = declare(scratch_bytes=1151)
+    Path(custom).with_name("roll.c").write_text(SCRATCH)
+    with pytest.raises(user_c.UserCodeError, match="byte 1151 of scratch, which has 1151 bytes"):
+        compiled(model, custom)
 
 
 def test_declared_cycles_count_and_missing_ones_are_said(model: Path, declare: Callable[..., str]) -> None:
@@ -161,3 +301,38 @@ def test_without_a_compiler_it_is_refused(model: Path, monkeypatch: pytest.Monke
     user_c._built.cache_clear()
     with pytest.raises(ToolError, match="install gcc"):
         compiled(model, str(EXAMPLE / "operators.json"))
+
+
+@pytest.mark.skipif(not shutil.which("arm-none-eabi-gcc"), reason="no cross compiler")
+def test_the_virtual_board_runs_the_same_c(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["validate", str(model), "--custom", str(EXAMPLE / "operators.json"), "--mode", "board", "-b", "1"]
+    assert main(words) == 0
+    assert "every byte equals the emulator's" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not shutil.which("arm-none-eabi-gcc"), reason="no cross compiler")
+def test_a_relocatable_image_holds_it(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["generate", str(model), "--custom", str(EXAMPLE / "operators.json"), "-r", "-o", str(tmp_path / "out")]
+    assert main([*words, "--no-verify"]) == 0
+    assert (tmp_path / "out" / "network_rel.bin").stat().st_size > 1000
+
+
+def test_networks_of_an_application_share_the_files(model: Path, tmp_path: Path) -> None:
+    for file in (*EXAMPLE.iterdir(), model):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    each = '[[network]]\nname = "{}"\nmodel = "custom.onnx"\n[network.options]\ncustom = "operators.json"\n'
+    (tmp_path / "app.toml").write_text(each.format("one") + each.format("two"))
+    assert main(["app", "build", str(tmp_path / "app.toml"), "-o", str(tmp_path / "out"), "-q"]) == 0
+    assert {"roll.c", "one_custom.json", "two_custom.json"} <= {path.name for path in (tmp_path / "out").iterdir()}
+
+
+def test_nobody_runs_it_for_others() -> None:
+    for verb in (tool.verb for tool in TOOLS.values()):
+        assert "custom" not in form.options_schema(verb)["properties"]
+        with pytest.raises(AtoncError):
+            list(form.words(verb, {"custom": "operators.json"}))
+
+
+def test_files_that_take_part_are_named() -> None:
+    assert [path.name for path in custom_files(str(EXAMPLE / "operators.json"))] == ["operators.json", "roll.c"]
+    assert custom_files("") == []

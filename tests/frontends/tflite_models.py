@@ -39,6 +39,7 @@ class O:  # noqa: E742 - reads well in models
     options: str = ""
     fields: dict[int, tuple[str, Any]] = field(default_factory=dict)
     intermediates: list[str] = field(default_factory=list)
+    custom: bytes = b""  # options of an operator of the user, whose code is CUSTOM:NAME
 
 
 def build(
@@ -134,6 +135,9 @@ class _Writer:
         return self._table(3, {0: ("o", order), 1: ("o", along), 2: ("o", levels)})
 
     def _code(self, code: str) -> int:
+        if code.startswith("CUSTOM:"):
+            name = self.b.CreateString(code.removeprefix("CUSTOM:"))
+            return self._table(4, {0: ("b", 32), 1: ("o", name), 2: ("i", 1), 3: ("i", 32)})
         number = getattr(tflite.BuiltinOperator, code)
         return self._table(4, {0: ("b", min(number, 127)), 2: ("i", _version(code)), 3: ("i", number)})
 
@@ -147,6 +151,8 @@ class _Writer:
             texts = {k: ("o", self.b.CreateString(v)) for k, (kind, v) in op.fields.items() if kind == "s"}
             table = self._table(12, {**op.fields, **texts})
             fields |= {3: ("B", getattr(tflite.BuiltinOptions, op.options)), 4: ("o", table)}
+        if op.custom:
+            fields[5] = ("o", self._vector(np.frombuffer(op.custom, np.uint8), "u1"))
         if between is not None:
             fields[8] = ("o", between)
         return self._table(9, fields)

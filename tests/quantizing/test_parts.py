@@ -22,7 +22,7 @@ from atonc.insight.accuracy.explain import explain_accuracy
 from atonc.insight.evaluating.decoders import post_notes
 from atonc.insight.evaluating.options import PostOptions
 from atonc.insight.quantizing.graph import FloatGraph, decodings
-from atonc.insight.quantizing.loading import read, tidy
+from atonc.insight.quantizing.loading import parse, read, tidy
 from atonc.insight.quantizing.observe import outputs
 from atonc.insight.quantizing.parts import apart, before_scores
 from atonc.insight.quantizing.run import quantize
@@ -100,6 +100,10 @@ def test_boxes_are_made_in_float_where_that_is_better(tmp_path: Path) -> None:
     made = quantize(path, tmp_path / "x.npz", QuantizeOptions(**FEW))
     (step,) = (step for step in made.steps if step.name == "arithmetic of boxes in float")
     assert step.kept and {"there", "b"} <= set(made.float_nodes)
+    written = FloatGraph(parse(made.model, "made"))
+    assert "there" in written.producer["b"].input, "the file that learnt from all samples, too"
+    assert [one.name for one in made.steps if one.name.startswith("file")] == [
+        "file calibrated on all samples (compared on all samples)"]  # fmt: skip
     assert "there" not in quantize(path, tmp_path / "x.npz", QuantizeOptions(**FEW, float_tails=False)).float_nodes
 
 

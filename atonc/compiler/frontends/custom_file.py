@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,26 @@ from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.user_c import ELEMENTS, LISTS, VALUES, CustomOperator, CustomOutput, CustomValue, Value
-from atonc.machine.base.words import listed
+from atonc.machine.base.words import count, listed
 
 _MOST_BYTES, _MOST_SOURCE, _MOST_FILES, _MOST_OPERATORS = 1 << 20, 4 << 20, 32, 64
-_MOST_CYCLES = 10**12
+_MOST_CYCLES, _MOST_SCRATCH = (1 << 31) - 1, 1 << 26
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}\.[ch]")
 _OURS = ("atonc_", "ll_", "stai_", "main")  # begin names of generated code and its runtime
 _KEYS = {
-    "operator": ("name", "domain", "function", "sources", "headers", "inputs", "outputs", "attributes", "cycles"),
+    "operator": (
+        "name",
+        "domain",
+        "function",
+        "sources",
+        "headers",
+        "inputs",
+        "outputs",
+        "attributes",
+        "cycles",
+        "scratch_bytes",
+    ),
     "output": ("type", "shape", "scale", "zero_point"),
     "attribute": ("name", "type", "default"),
 }
@@ -34,6 +45,16 @@ def read_custom(path: str) -> dict[str, CustomOperator]:
     if not path:
         return {}
     return _File(Path(path)).operators()
+
+
+def custom_files(path: str) -> list[Path]:
+    """The declaration and the C files that it names."""
+    if not path:
+        return []
+    file = _File(Path(path))
+    file.operators()
+    places = [place for row in file.root["operators"] for place in (*row["sources"], *row.get("headers", ()))]
+    return [file.path, *(file.path.parent / place for place in places)]
 
 
 def declaration_name(network: str) -> str:
@@ -55,6 +76,7 @@ def _declared(one: CustomOperator) -> dict[str, Any]:
         **{key: [file for file, _ in one.files if file.endswith(end)] for key, end in _ENDS},
         **{"inputs": list(one.inputs), "outputs": outputs, "attributes": attributes},
         **({} if one.cycles is None else {"cycles": one.cycles}),
+        **({"scratch_bytes": one.scratch_bytes} if one.scratch_bytes else {}),
     }
 
 
@@ -91,9 +113,11 @@ class _File:
         for kind in inputs:
             self._element(kind, name)
         attributes = tuple(self._attribute(one, name) for one in self._list(row, "attributes", 0))
-        cycles = row.get("cycles")
+        cycles, scratch = row.get("cycles"), row.get("scratch_bytes", 0)
         if cycles is not None and not (_is_whole(cycles) and 0 <= cycles <= _MOST_CYCLES):
             raise self.fail(f"{name}: cycles {str(cycles)[:40]} is no number of cycles")
+        if not _is_whole(scratch) or not 0 <= scratch <= _MOST_SCRATCH:
+            raise self.fail(f"{name}: scratch_bytes {str(scratch)[:40]} is no number of bytes up to {_MOST_SCRATCH}")
         return CustomOperator(
             f"{domain}.{name}" if domain else name,
             function,
@@ -102,6 +126,7 @@ class _File:
             tuple(self._output(one, name) for one in self._list(row, "outputs", 1)),
             attributes,
             cycles,
+            scratch,
         )
 
     def _output(self, row: Any, name: str) -> CustomOutput:
@@ -188,6 +213,35 @@ class _File:
     def _element(self, kind: Any, name: str) -> None:
         if kind not in ELEMENTS:
             raise self.fail(f"{name}: the element type {str(kind)[:40]!r}", f"it is one of {listed(ELEMENTS, 'or')}")
+
+
+def require_count(node: str, operator: CustomOperator, inputs: int, outputs: int) -> None:
+    declared = len(operator.inputs), len(operator.outputs)
+    if (inputs, outputs) != declared:
+        has, wants = (f"{count(a, 'input')} and {count(b, 'output')}" for a, b in ((inputs, outputs), declared))
+        raise unlike(node, f"it has {has}, its declaration {wants}")
+
+
+def values_of(node: str, operator: CustomOperator, given: Callable[[CustomValue], object | None]) -> tuple[Value, ...]:
+    """What a node hands on to its function. `given`: an attribute as the file has it."""
+    found = []
+    for one in operator.attributes:
+        value = given(one)
+        value = one.default if value is None else value
+        if value is None:
+            raise unlike(node, f"it has no attribute {one.name!r}, and there is no default")
+        found.append(value_as(one.type, value, unlike(node, f"its attribute {one.name!r} is no {one.type}")))
+    return tuple(found)
+
+
+def unlike(node: str, what: str) -> InputError:
+    """The error for a node that is not as its operator is declared."""
+    return InputError(
+        what,
+        where=node,
+        rule="an operator of --custom is called as its declaration says",
+        remedy="change the declaration, or the model",
+    )
 
 
 def value_as(kind: str, value: Any, error: InputError) -> Value:

@@ -7,25 +7,20 @@ makes codes of: the function gives these.
 
 from __future__ import annotations
 
-from atonc.compiler.frontends.custom_file import value_as
+from atonc.compiler.frontends.custom_file import require_count, unlike, values_of
 from atonc.compiler.frontends.onnx_builder import Node
 from atonc.compiler.ir import Quantisation, Tensor
 from atonc.compiler.ops.custom import OPERATOR, VALUES
-from atonc.machine.base.errors import InputError
-from atonc.machine.base.user_c import CustomOperator, CustomOutput, Value
-from atonc.machine.base.words import count
+from atonc.machine.base.user_c import CustomOperator, CustomOutput
 
 
 def translate(node: Node, operator: CustomOperator) -> None:
-    given, wanted = (len(node.inputs), len(node.outputs)), (len(operator.inputs), len(operator.outputs))
-    if given != wanted:
-        sides = (f"{count(a, 'input')} and {count(b, 'output')}" for a, b in (given, wanted))
-        raise _unlike(node, "it has {}, its declaration {}".format(*sides))
+    require_count(node.name, operator, len(node.inputs), len(node.outputs))
     inputs = [_input(node, index, kind) for index, kind in enumerate(operator.inputs)]
     between = any(one.quant is not None and name not in node.builder.codes
                   for one, name in zip(inputs, node.inputs, strict=True))  # fmt: skip
     outputs = [_output(name, one, inputs[0], between) for name, one in zip(node.outputs, operator.outputs, strict=True)]
-    attrs = {OPERATOR: operator, VALUES: tuple(_values(node, operator))}
+    attrs = {OPERATOR: operator, VALUES: values_of(node.name, operator, lambda one: node.attrs.get(one.name))}
     for name, made in zip(node.outputs, node.builder.emit("custom", node.name, inputs, outputs, attrs), strict=True):
         node.builder.bind(name, made)
         if made.quant is not None and not between:
@@ -38,7 +33,7 @@ def _input(node: Node, index: int, kind: str) -> Tensor:
     if kind == "float32" and real:
         return node.builder.unquantised(tensor)
     if tensor.dtype != kind:
-        raise _unlike(node, f"input {index + 1}, {name!r}, holds {tensor.dtype}, not {kind}")
+        raise unlike(node.name, f"input {index + 1}, {name!r}, holds {tensor.dtype}, not {kind}")
     return tensor
 
 
@@ -46,22 +41,3 @@ def _output(name: str, one: CustomOutput, first: Tensor, between: bool) -> Tenso
     quant = Quantisation.per_tensor(one.scale, one.zero_point) if one.scale else None
     kind = "float32" if between and quant is None else one.type
     return Tensor(name, first.shape if one.shape is None else one.shape, kind, quant)
-
-
-def _values(node: Node, operator: CustomOperator) -> list[Value]:
-    found = []
-    for one in operator.attributes:
-        value = node.attrs.get(one.name, one.default)
-        if value is None:
-            raise _unlike(node, f"it has no attribute {one.name!r}, and there is no default")
-        found.append(value_as(one.type, value, _unlike(node, f"its attribute {one.name!r} is no {one.type}")))
-    return found
-
-
-def _unlike(node: Node, what: str) -> InputError:
-    return InputError(
-        what,
-        where=node.name,
-        rule="an operator of --custom is called as its declaration says",
-        remedy="change the declaration, or the model",
-    )

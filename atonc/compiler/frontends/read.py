@@ -72,7 +72,7 @@ def _read(
     if is_tflite(path, data):
         from atonc.compiler.frontends.tflite import read_tflite
 
-        graph = read_tflite(data, path.stem, *cuts)
+        graph = read_tflite(data, path.stem, *cuts, custom)
         return replace(graph, notes=(*graph.notes, *require_names(fixed_shapes, ())))
     from atonc.compiler.frontends.onnx_qdq import read_onnx
 

@@ -13,10 +13,12 @@ from dataclasses import replace
 from functools import cache
 from math import prod
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
 from atonc.compiler.frontends import limits, tflite_ops
+from atonc.compiler.frontends.custom_file import require_count, unlike, values_of
 from atonc.compiler.frontends.limits import refuse
 from atonc.compiler.frontends.operands import check_operands, check_work, require_operands
 from atonc.compiler.frontends.tails import BY_VALUES, UNCUT, FlatNode, custom_numbers, find_tail, note_of
@@ -39,18 +41,24 @@ from atonc.compiler.frontends.tflite_ops import Source, axis_of
 from atonc.compiler.ir import Array, CarriedState, Graph, Op, Quantisation, Tensor, check
 from atonc.compiler.ir.types import Tail, check_shape
 from atonc.compiler.ops import rounding, run_op
+from atonc.compiler.ops.custom import OPERATOR, VALUES
 from atonc.compiler.ops.registry import filed, is_move
 from atonc.compiler.ops.run import REPORT, RULE, said
 from atonc.compiler.ops.shapes import infer_shape
 from atonc.machine.base.errors import InputError, ModelError, UnsupportedError, plain
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.user_c import CustomOperator
 from atonc.machine.base.words import count, instead
 
 TRANSLATORS = tflite_ops.TRANSLATORS
 
 
 def read_tflite(
-    data: bytes, name: str = "", cut_outputs: Sequence[str] = (), cut_inputs: Sequence[str] = ()
+    data: bytes,
+    name: str = "",
+    cut_outputs: Sequence[str] = (),
+    cut_inputs: Sequence[str] = (),
+    custom: Mapping[str, CustomOperator] = MappingProxyType({}),
 ) -> Graph:
     """The first subgraph of the file; anything damaged is a ModelError. What is cut off is not translated."""
     model = root(data, b"TFL3")
@@ -64,7 +72,9 @@ def read_tflite(
     edges = [
         [int(i) for i in subgraphs[0].array(number, "<i4")] for number in (SubgraphField.INPUTS, SubgraphField.OUTPUTS)
     ]
-    tail = None if cut_outputs else _tail(tables, codes, tensors, edges)
+    tensors.custom = {f"CUSTOM {name!r}": one for name, one in custom.items()}
+    computed = not tensors.custom.keys().isdisjoint(BY_VALUES)  # by C of the user
+    tail = None if cut_outputs or computed else _tail(tables, codes, tensors, edges)
     ends = () if tuple(cut_outputs) == UNCUT else tail.outputs if tail else cut_outputs
     if ends:
         edges[1] = _cuts(ends, tensors, _results(tables, codes))
@@ -147,6 +157,7 @@ class _Tensors:
         self.index = {tensor.name: index for index, tensor in enumerate(self.listed)}
         self.made: dict[str, Tensor] = {}
         self.coded: dict[str, Tensor] = {}  # real value behind FAKE_QUANT -> its codes
+        self.custom: Mapping[str, CustomOperator] = {}  # C operators of the user, by kind
 
     def at(self, index: int) -> Tensor:
         if not 0 <= index < len(self.listed):
@@ -329,6 +340,8 @@ def _operator(index: int, table: FlatTable, codes: list[str], tensors: _Tensors,
         return _densified(table, name, tensors)
     if codes[number] == "FAKE_QUANT":
         return _faked(table, name, tensors)
+    if codes[number] in tensors.custom:
+        return [_custom(table, name, tensors, tensors.custom[codes[number]])]
     if codes[number] not in TRANSLATORS:
         computed = [tensors.listed[i].name for i in operand_indices(table, OperatorField.INPUTS, name)
                     if 0 <= i < len(tensors.listed) and not tensors.listed[i].is_constant]  # fmt: skip
@@ -360,6 +373,20 @@ def _operator(index: int, table: FlatTable, codes: list[str], tensors: _Tensors,
     if not set(operands[1]) & set(kept) and _folded(op, operands[1], tensors):
         return []
     return [*done.before, *tflite_ops.on_codes(source.code, op, tensors.named, tensors.add)]
+
+
+def _custom(table: FlatTable, name: str, tensors: _Tensors, operator: CustomOperator) -> Op:
+    """C of the user. The file says shapes and formats; what it says of the options goes to the function as bytes."""
+    given, made = (operand_indices(table, k, name) for k in (OperatorField.INPUTS, OperatorField.OUTPUTS))
+    require_count(name, operator, len(given), len(made))
+    inputs, outputs = [tensors.at(i) for i in given], [tensors.at(i) for i in made]
+    for number, (tensor, one) in enumerate(zip(outputs, operator.outputs, strict=True), 1):
+        if one.shape not in (None, tensor.shape):
+            raise unlike(name, f"output {number} has shape {tensor.shape}, its declaration {one.shape}")
+    options = table.array(OperatorField.CUSTOM_OPTIONS, "u1").tobytes()
+    values = values_of(name, operator, lambda one: options if one.type == "bytes" else None)
+    attrs = {OPERATOR: operator, VALUES: values}
+    return Op("custom", name, tuple(t.name for t in inputs), tuple(t.name for t in outputs), attrs, (name,))
 
 
 def _densified(table: FlatTable, name: str, tensors: _Tensors) -> list[Op]:

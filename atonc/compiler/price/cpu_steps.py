@@ -11,7 +11,6 @@ from atonc.compiler.ir import Graph, Op, Tensor
 from atonc.compiler.lower.context import item_bytes
 from atonc.compiler.ops import is_move
 from atonc.compiler.ops.conv import pair
-from atonc.compiler.ops.custom import OPERATOR
 from atonc.compiler.ops.functions import FUNCTIONS, FunctionWork
 from atonc.compiler.ops.shapes import macs
 from atonc.machine.base.errors import AtoncError
@@ -25,10 +24,7 @@ WEIGHTED = ("conv", "dense", "transpose_conv")
 
 def cpu_step_cost(op: Op, graph: Graph, machine: Machine | None = None) -> CallCost:
     """CPU cycles of one operator by our kernels, with their waits for the memories of `machine`; where there is none,
-    by what ST's library takes for its like. C of the user costs what the user says."""
-    if op.kind == "custom":
-        declared, elements = op.attrs[OPERATOR].cycles, sum(graph.tensors[name].elements for name in op.outputs)
-        return _cost(measured.GUESS_ELEMENT * elements if declared is None else declared, False)
+    by what ST's library takes for its like."""
     try:
         calls = cpu_calls(op, graph)
     except AtoncError:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from atonc.delivery.firmware import building
 from atonc.delivery.firmware.building import CompileUnit, Toolchain, runtime_folder
-from atonc.delivery.firmware.image import reset_function
+from atonc.delivery.firmware.image import custom_sources, reset_function
 from atonc.delivery.reloc.elf import file_bytes, read_linked
 from atonc.delivery.reloc.format import CPUS, DEFAULT, HASH_BYTES, Abi, Flags, abi_named, abi_of, dev_of
 from atonc.delivery.reloc.image import Image, read_image
@@ -120,7 +120,7 @@ def _units(network: CompiledNetwork, facts: ImageFacts, folder: Path, cpu: str) 
     return [
         CompileUnit((network.c_file,), includes, defines | blobs, options=layers),
         CompileUnit((*sorted(image.glob("*.c")), *parts), includes, defines, strict=True, options=options),
-        CompileUnit(tuple(kernels), includes, defines, options=layers),
+        CompileUnit((*kernels, *custom_sources(network.c_file)), includes, defines, options=layers),
     ]
 
 

@@ -46,7 +46,7 @@ def _run(options: argparse.Namespace) -> CommandReply:
     from atonc.machine.emu.files.c_info import fitting_c_info
 
     reference = runs.read_reference(wanted.compare) if wanted.compare else None
-    graph = runs.read_model(wanted.layers) if wanted.layers else None
+    graph = runs.read_model(wanted.layers, wanted.custom) if wanted.layers else None
     result = runs.run(wanted, progress(options))
     differences = runs.compare_run(result, reference) if reference is not None else None
     layers = runs.layer_report(result, graph) if graph is not None else None

@@ -440,7 +440,7 @@ class QuantizationWork(Workbench):
         """
         self.back_to(tried.state)
         old, taught = tried.candidate, Workbench(self.graph, self.settings, feeds, self.judge)
-        vars(taught).update(method=self.method, apart=self.apart)
+        vars(taught).update(method=self.method, apart=self.apart, decoding=self.decoding)
         taught.start(self.graph)
         layers = taught.mended(tried.tuning, self.walked)
         files = [("all samples", taught.model(tried.tuning, layers), layers, self.graph)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from atonc.compiler.request.options import frames, positive, whole
-from atonc.machine.base.declare import AGAIN, PLAIN, Takes, option
+from atonc.compiler.request.options import Options, frames, positive, whole
+from atonc.machine.base.declare import AGAIN, PLAIN, Takes, again, option
 from atonc.machine.base.frozen import dataclass
 
 _COMPARE = "--output file or --dump folder; exit 1 if unequal"
@@ -45,5 +45,6 @@ class RunOptions:
     layers: Path | None = option(
         None, "--layers", PLAIN, "each layer against exact arithmetic", metavar="MODEL", parse=Path
     )
+    custom: str = again(Options, "custom", PLAIN)
     check: bool = option(True, "--no-check", PLAIN, "skip the safety rules")
     observe: bool = False  # keep every buffer as the epoch that wrote it left it

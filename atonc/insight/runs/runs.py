@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from atonc.compiler.compare.layers import LayerReport, ObservedBuffer, check_layers
 from atonc.compiler.compare.metrics import cosine, lsb_histogram
+from atonc.compiler.frontends.custom_file import read_custom
+from atonc.compiler.frontends.read import read
 from atonc.compiler.inputs.arrays import is_arrays, is_csv, read_arrays
 from atonc.compiler.ir import Graph
 from atonc.insight.runs.run_options import RunOptions as RunOptions
@@ -76,7 +78,9 @@ def run(options: RunOptions, progress: Callable[[int, int], None] | None = None)
 
 
 def load(options: RunOptions) -> EmulatedNetwork:
-    return emulated.load(options.directory, options.name, list(options.weights) or None, options.blobs)
+    net = emulated.load(options.directory, options.name, list(options.weights) or None, options.blobs)
+    net.custom = {one.function: one for one in read_custom(options.custom).values()}
+    return net
 
 
 def execute(
@@ -354,17 +358,11 @@ def read_reference(path: Path) -> dict[str, Array]:
 # ------------------------------------------------------------------------------------------------------------ layers
 
 
-def read_model(path: Path) -> Graph:
-    """The graph of a TFLite or ONNX file."""
-    if path.suffix == ".tflite":
-        from atonc.compiler.frontends.tflite import read_file as read_tflite_file
-
-        return read_tflite_file(path)
-    if path.suffix == ".onnx":
-        from atonc.compiler.frontends.onnx_qdq import read_file as read_onnx_file
-
-        return read_onnx_file(path)
-    raise InputError("neither .tflite nor .onnx", where=str(path), remedy="give the model that was compiled")
+def read_model(path: Path, custom: str = "") -> Graph:
+    """The graph of a TFLite or ONNX file. `custom`: the file that declares C operators of the user."""
+    if path.suffix not in (".tflite", ".onnx"):
+        raise InputError("neither .tflite nor .onnx", where=str(path), remedy="give the model that was compiled")
+    return read(path, custom=custom)
 
 
 def layer_report(result: RunResult, graph: Graph) -> LayerReport:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,7 @@ class EmulatedNetwork:
     network: CompiledNetwork
     memory: AddressSpace
     steps: tuple[NetworkStep, ...]
+    custom: cpu.Known = field(default_factory=dict)  # C operators of the user, by function
     __repr__ = brief
 
     @property
@@ -138,7 +139,7 @@ class EmulatedNetwork:
                 self._dma.check(step.epoch)
                 run_epoch(step.epoch, self.memory, watch)
             for call in step.calls:
-                cpu.run_call(call.name, list(call.args), self.memory)
+                cpu.run_call(call.name, list(call.args), self.memory, self.custom)
         except AtoncError as error:
             where = error.where if error.where.startswith("epoch ") else f"epoch {step.number} {error.where}".strip()
             error.where = where

@@ -13,6 +13,7 @@ from atonc.machine.emu.cpu.atonc_kernels import KernelCall
 from atonc.machine.emu.cpu.struct_view import as_int, as_number
 from atonc.machine.emu.files.types import CValue, Symbol
 
+FIRST = 2  # behind the function and its cycles
 Known = Mapping[str, CustomOperator]  # by the names of their functions
 
 
@@ -25,13 +26,15 @@ def run_custom(args: Sequence[CValue], memory: AddressSpace, known: Known, where
             f"{named.name if isinstance(named, Symbol) else 'a layer'}() is C of the user",
             where=where,
             rule="the emulator runs the user's C only where the user hands it in",
-            remedy="run the model instead: atonc validate MODEL --custom FILE, also with --mode board",
+            remedy="name its declaration, if you trust the C that lies beside it: --custom FILE",
         )
-    inputs = [_operand(call, 1 + k, f"input {k + 1}", kind) for k, kind in enumerate(operator.inputs)]
-    first = 1 + len(inputs)
+    inputs = [_operand(call, FIRST + k, f"input {k + 1}", kind) for k, kind in enumerate(operator.inputs)]
+    first = FIRST + len(inputs)
     outputs = [_operand(call, first + k, f"output {k + 1}", one.type) for k, one in enumerate(operator.outputs)]
     made = CustomCall(operator, (*inputs, *outputs), tuple(_values(call, first + len(outputs), operator)))
-    stored = [_data(call, 1 + k, one) for k, one in enumerate(inputs)]
+    if operator.scratch_bytes:  # the function gets guarded memory instead; its own has to be there all the same
+        memory.view(call.address(len(args) - 1), operator.scratch_bytes)
+    stored = [_data(call, FIRST + k, one) for k, one in enumerate(inputs)]
     for k, data in enumerate(made.run(stored, where or operator.function)):
         memory.write(call.struct(first + k).address("data"), np.frombuffer(data, np.uint8))
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from atonc.machine.base.errors import InputError, NotModelledError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.user_c import CALL as CUSTOM
 from atonc.machine.emu.cpu.atonc_costs import describe_kernel, kernel_cost
 from atonc.machine.emu.cpu.library import (
     DMA_SPLITS,
@@ -190,7 +191,13 @@ def _cast(call: LibraryCall) -> CallCost:
     return _guess(GUESS_ELEMENT * elements, "20 per element")
 
 
+def _custom(call: LibraryCall) -> CallCost:
+    """C of the user: what generated code says of it."""
+    return _guess(max(0, call.integer(1)), "C of the user, cycles as declared, or 20 for each value of its outputs")
+
+
 _COSTS: dict[str, Coster] = {
+    CUSTOM: _custom,
     "ll_sw_forward_dequantizelinear": _per_element(DEQUANTIZE),
     "ll_sw_forward_quantizelinear": _per_element(QUANTIZE),
     "ll_sw_forward_resize_integer": _resize_int8,
@@ -255,6 +262,8 @@ def describe_call(name: str, args: Sequence[CValue]) -> str:
             return _layer(name.removeprefix("ll_sw_forward_"), call.struct(0))
         if name in _LIBRARY:
             return _LIBRARY[name](call)
+        if name == CUSTOM:
+            return f"Custom {getattr(call.value(0), 'name', '')}()"
         if name.startswith("atonc_"):
             return describe_kernel(name, args)
     except InputError:
