@@ -92,8 +92,10 @@ def _run_file(options: argparse.Namespace) -> CommandReply:
     with TfliteRunner(file) if kind == ".tflite" else PteRunner(file) as runner:
         inputs = runs.choose_from(runner.edges, options.inputs, options.seed)
         outputs = runner.run(inputs)
-        shown = tflite_text.document if isinstance(runner, TfliteRunner) else pte_text.of_run
-        document = shown(runner, outputs)
+        if isinstance(runner, TfliteRunner):
+            document = tflite_text.document(runner, outputs)
+        else:
+            document = pte_text.of_run(runner, outputs)
     for path, arrays in ((options.save_input, inputs), (options.output, outputs)):
         if path is not None:
             runs.save_arrays(path, arrays)
