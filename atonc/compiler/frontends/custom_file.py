@@ -89,7 +89,8 @@ class _File:
             raise self.fail(f"is not JSON: {str(error)[:100]}") from None
 
     def fail(self, what: str, remedy: str = "docs/custom_operators.md has an example") -> InputError:
-        return InputError(what, where=f"--custom {self.path}", remedy=remedy)
+        rule = "--custom names a file that declares C operators"
+        return InputError(what, where=str(self.path), rule=rule, remedy=remedy)
 
     def operators(self) -> dict[str, CustomOperator]:
         rows = self.root.get("operators") if isinstance(self.root, dict) else None
