@@ -47,6 +47,16 @@ def read_custom(path: str) -> dict[str, CustomOperator]:
     return _File(Path(path)).operators()
 
 
+def custom_files(path: str) -> list[Path]:
+    """The declaration and the C files that it names."""
+    if not path:
+        return []
+    file = _File(Path(path))
+    file.operators()
+    places = [place for row in file.root["operators"] for place in (*row["sources"], *row.get("headers", ()))]
+    return [file.path, *(file.path.parent / place for place in places)]
+
+
 def declaration_name(network: str) -> str:
     """The file beside a network that declares its operators."""
     return f"{network}_custom.json"
@@ -79,7 +89,8 @@ class _File:
             raise self.fail(f"is not JSON: {str(error)[:100]}") from None
 
     def fail(self, what: str, remedy: str = "docs/custom_operators.md has an example") -> InputError:
-        return InputError(what, where=f"--custom {self.path}", remedy=remedy)
+        rule = "--custom names a file that declares C operators"
+        return InputError(what, where=str(self.path), rule=rule, remedy=remedy)
 
     def operators(self) -> dict[str, CustomOperator]:
         rows = self.root.get("operators") if isinstance(self.root, dict) else None
