@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ pytest.importorskip("onnxruntime")
 from onnx import TensorProto, helper, numpy_helper
 
 from atonc.doors.cli.cli import main
-from atonc.insight.quantizing import optimiser
+from atonc.insight.quantizing import ort_process
 from atonc.insight.quantizing.loading import inline_branches, load, tidy
-from atonc.insight.quantizing.observe import session
+from atonc.insight.quantizing.observe import run, session
 from atonc.insight.quantizing.run import quantize
 from atonc.insight.quantizing.samples import read_samples
 from atonc.insight.quantizing.types import QuantizeOptions
@@ -277,16 +278,79 @@ def test_branches_in_branches_are_chosen_before_onnxruntime_sees_them() -> None:
     assert "If" in [node.op_type for node in inline_branches(model).graph.node]
 
 
-def test_a_crash_of_onnxruntime_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    died = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
-    monkeypatch.setattr(optimiser, "_SERVER", died)
+DIES = """
+import os, signal
+from time import sleep
+from atonc.insight.quantizing import ort_process
+done = ort_process._ANSWERS[{step!r}]
+count = 0
+def dies(*asked):
+    global count
+    count += 1
+    if count > {after}:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return done(*asked)
+ort_process._ANSWERS[{step!r}] = dies
+ort_process.main()
+"""
+
+
+@pytest.fixture
+def other_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Other code in the process of onnxruntime."""
+
+    def plant(code: str) -> None:
+        ort_process.ort_process().close()
+        monkeypatch.setattr(ort_process, "_SERVER", code)
+
+    yield plant
+    ort_process.ort_process().close()
+
+
+def test_a_crash_of_onnxruntime_is_an_error_that_names_it(other_server: Callable[[str], None]) -> None:
+    other_server(DIES.format(step="optimise", after=0))
     with pytest.raises(ModelError, match="onnxruntime was ended by SIGSEGV while it folded the constants") as found:
         tidy(one_in_another(), "crash.onnx")
     assert "crash.onnx" in str(found.value) and "fix:" in str(found.value)
 
 
-def test_a_model_that_never_ends_in_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(optimiser, "_SERVER", "import time; time.sleep(60)")
-    monkeypatch.setattr(optimiser, "LIMIT_SECONDS", 0.5)
+def test_a_model_that_never_ends_in_onnxruntime(
+    other_server: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other_server(DIES.format(step="optimise", after=0).replace("os.kill(os.getpid(), signal.SIGSEGV)", "sleep(60)"))
+    monkeypatch.setattr(ort_process, "LIMIT_SECONDS", 0.5)
     with pytest.raises(ModelError, match=r"did not end within 0\.5 s"):
         tidy(one_in_another(), "slow.onnx")
+
+
+@pytest.mark.parametrize(("step", "after"), [("open", 1), ("run", 0), ("run", 30)])
+def test_a_crash_in_any_later_step_is_an_error(
+    step: str, after: int, other_server: Callable[[str], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["quantize", str(save(tmp_path, network())), "--data", str(samples(tmp_path))]
+    words += ["-o", str(tmp_path / "out.onnx")]
+    other_server(DIES.format(step=step, after=after))
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert "onnxruntime was ended by SIGSEGV while it" in said and "cause:" in said and "fix:" in said
+    assert not (tmp_path / "out.onnx").exists()
+
+
+def test_a_session_outlives_no_process_and_another_one_begins() -> None:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])
+    graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"], "twice")], "g", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    first, feed = session(model), {"x": np.float32([1, 2])}
+    (found,) = run(first, feed)
+    found += 1  # it is the caller's
+    assert found.tolist() == [3, 5] and run(first, feed)[0].tolist() == [2, 4]
+    with pytest.raises(ModelError, match="cannot run the model"):
+        run(first, {"z": np.float32([1, 2])})
+    with pytest.raises(ModelError, match="cannot load the model"):
+        session(b"nothing")
+    assert run(first, feed)[0].tolist() == [2, 4]  # an error is no death
+    ort_process.ort_process().close()
+    with pytest.raises(ModelError, match="its process ended before"):
+        run(first, feed)
+    assert run(session(model), feed)[0].tolist() == [2, 4]

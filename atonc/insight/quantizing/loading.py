@@ -20,7 +20,7 @@ from atonc.compiler.ir import Array
 from atonc.insight.quantizing.from_torch import is_pt2
 from atonc.insight.quantizing.graph import CELLS, WEIGHTED, FloatGraph, attribute
 from atonc.insight.quantizing.observe import part_of, run, session
-from atonc.insight.quantizing.optimiser import optimised
+from atonc.insight.quantizing.ort_process import optimised
 from atonc.insight.quantizing.transformers import (
     attention_as_products,
     dense_layers,

@@ -13,6 +13,7 @@ import numpy as np
 
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.graph import copied
+from atonc.insight.quantizing.ort_process import OrtSession, ort_process
 from atonc.insight.quantizing.samples import STATELESS, Carried, Feed
 from atonc.machine.base import progress
 from atonc.machine.base.errors import InputError, ModelError
@@ -37,26 +38,25 @@ def thread_count() -> int:
     return _THREADS.get() or (int(said) if said.isdigit() else 0)
 
 
-def session(model: Any, exact: bool = True) -> Any:
+def session(model: Any, exact: bool = True) -> OrtSession:
     """`exact`: every node as it is written, nothing fused, so that what is measured is what the file says."""
-    import onnxruntime as ort
-
-    settings = ort.SessionOptions()
-    settings.log_severity_level = 4
-    settings.intra_op_num_threads = thread_count()
-    if exact:
-        settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    data = model if isinstance(model, bytes) else model.SerializeToString()
+    data, where = (model, "") if isinstance(model, bytes) else (model.SerializeToString(), _named(model.graph))
     try:
-        return ort.InferenceSession(data, settings, providers=["CPUExecutionProvider"])
-    except Exception as error:  # whatever its C++ side says
+        return ort_process().opened(data, {"exact": exact, "threads": thread_count()}, where)
+    except RuntimeError as error:
         raise ModelError(f"onnxruntime cannot load the model: {str(error)[:300]}") from None
 
 
-def run(running: Any, feed: Feed, names: Sequence[str] | None = None) -> list[Array]:
+def _named(graph: Any) -> str:
+    """The first and the last node."""
+    ends = [graph.node[k].name or graph.node[k].output[0] for k in (0, -1)] if graph.node else []
+    return " to ".join(dict.fromkeys(ends))
+
+
+def run(running: OrtSession, feed: Feed, names: Sequence[str] | None = None) -> list[Array]:
     try:
-        return [np.asarray(value) for value in running.run(names, feed)]
-    except Exception as error:
+        return running.run(names, feed)
+    except RuntimeError as error:
         raise ModelError(f"onnxruntime cannot run the model on the samples: {str(error)[:300]}") from None
 
 
@@ -95,7 +95,7 @@ def outputs(
 ) -> list[list[Array]]:  # fmt: skip
     """Runs the model and gives every sample's outputs, or the tensors of these names."""
     running = session(with_outputs(model, names) if names else model)
-    asked = [*(names or [output.name for output in running.get_outputs()]), *carried.states.values()]
+    asked = [*(names or running.outputs), *carried.states.values()]
     found, before = list[list[Array]](), dict[str, Array]()
     for index, feed in enumerate(feeds):
         progress.stage(title, index, len(feeds))
