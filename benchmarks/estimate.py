@@ -2,7 +2,8 @@
 
 Every model is compiled as users do, without verification, and estimated twice: as it is, with other weights, and from a
 float copy of it, whose codes and scales are assumed. Times are predicted; seconds are processor
-time of the estimate, with no layer known and again when the process knows the layers, as in a search.
+time of the estimate, with no layer known and again when the process knows the layers, as in a search. The process has
+estimated other models before, so modules and tables are loaded. `--keep` keeps the figures of compilations alone.
 """
 
 from __future__ import annotations
@@ -71,20 +72,24 @@ def _real(tensor: Tensor) -> Tensor:
     return replace(tensor, dtype="float32", quant=None, data=data)
 
 
-def measured(model: Path) -> Record:
+def compiled(model: Path) -> Record:
     """Empty where the model is refused."""
     try:
-        compiled = compile_file(model, OPTIONS)
+        found = compile_file(model, OPTIONS)
     except AtoncError:
         return {}
-    memory, cost = compiled.memory_use(), compiled.cost
+    memory, cost = found.memory_use(), found.cost
     figures = cost.latency_ms, memory.ram_bytes, memory.flash_bytes, cost.energy.uj.likely
-    return dict(zip(FIGURES, figures, strict=True)) | estimated(model)
+    return dict(zip(FIGURES, figures, strict=True))
 
 
 def estimated(model: Path) -> Record:
-    """With no layer known, and once more when all of them are but not the network; from a float copy with none."""
-    found, one = _timed("seconds", model)
+    """With no layer known, and once more when all of them are but not the network; from a float copy with none. Empty
+    where the model is refused."""
+    try:
+        found, one = _timed("seconds", model)
+    except AtoncError:
+        return {}
     found |= {f"estimated {name}": getattr(one, name) for name in FIGURES}
     estimate(DIGITS)
     found |= _timed("seconds again", model, fresh=False)[0]
@@ -151,8 +156,10 @@ def classes(found: Mapping[str, Record]) -> Iterator[tuple[str, ...]]:
 
 def run(arguments: argparse.Namespace) -> Report:
     kept, models = Kept(arguments.keep, arguments.fresh), by_size(chosen(arguments))[: arguments.count]
-    found = {model.name: kept.of(model.name, partial(measured, model)) for model in models}
-    good = {name: record for name, record in found.items() if record}
+    estimate(DIGITS)
+    estimates = {model: estimated(model) for model in models}  # before any compilation: nothing is known from one
+    made = {model: kept.of(model.name, partial(compiled, model)) for model in models}
+    good = {model.name: record | estimates[model] for model, record in made.items() if record and estimates[model]}
     ranks = [_ranks([one for one in good.values() if name in one], name) for name in LATENCIES]
     floats = sum("float latency_ms" in record for record in good.values())
     lines = ["# Estimates against full compilations", "", (__doc__ or "").partition("\n\n")[2].strip(), ""]

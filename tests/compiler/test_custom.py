@@ -15,8 +15,12 @@ import pytest
 
 import atonc
 from atonc.compiler.compile.pipeline import Compiled, compile_file
+from atonc.compiler.frontends.custom_file import custom_files
 from atonc.compiler.request.options import Options
 from atonc.compiler.verify.emulation import Emulation
+from atonc.doors.agents.tools import TOOLS
+from atonc.doors.cli.cli import main
+from atonc.doors.serve import form
 from atonc.insight.runs.runs import RunOptions, run
 from atonc.machine.base import user_c
 from atonc.machine.base.errors import AtoncError, ToolError, UnsupportedError
@@ -73,7 +77,7 @@ def test_the_example_computes_what_its_c_says(model: Path) -> None:
     (reason,) = [one for one in found.mapped.reasons if one.node == op.name]
     assert reason.rule.id == "CPU-CUSTOM"
     (note,) = [one for one in found.source.notes if "C of the user" in one]
-    assert "verified against itself only" in note and "roll() of roll.c" in note
+    assert "against itself only" in note and "roll() of roll.c" in note
 
 
 def cycles_of(found: Compiled) -> int:
@@ -178,6 +182,39 @@ def test_between_dequantize_and_quantize(tmp_path: Path, kind: str) -> None:
     assert np.array_equal(seen[op.outputs[0]], np.roll(seen[op.inputs[0]], 3, axis=-1))
 
 
+SCRATCH = """
+#include "atonc_custom.h"
+
+void roll(const atonc_tensor *x, const atonc_tensor *y, int32_t shift, void *scratch)
+{
+    const int8_t *in = x->data;
+    int8_t *out = y->data, *held = scratch;
+    for (int32_t k = 0; k < x->elements; k++) {
+        held[k] = in[k];
+    }
+    for (int32_t k = 0; k < x->elements; k++) {
+        out[k] = held[(k + shift) % x->elements];
+    }
+}
+"""
+
+
+def test_scratch_memory_is_placed_and_guarded(model: Path, declare: Callable[..., str]) -> None:
+    custom, size = declare(scratch_bytes=1152), 1152
+    Path(custom).with_name("roll.c").write_text(SCRATCH)
+    found = compiled(model, custom)
+    (home,) = [home for home in found.program.placed.values() if home.buffer.name == "rolled:scratch"]
+    assert home.buffer.size_bytes == size
+    x = np.random.default_rng(1).normal(0, 1, (1, 3, make_custom.SIZE, make_custom.SIZE)).astype(np.float32)
+    seen = Emulation(found.program, found.graph, found.memory.pools).run({"x": x}, observe=True)
+    op = next(op for op in found.graph.ops if op.kind == "custom")
+    assert np.array_equal(seen[op.outputs[0]].reshape(-1), np.roll(seen[op.inputs[0]].reshape(-1), -3))
+    custom = declare(scratch_bytes=1151)
+    Path(custom).with_name("roll.c").write_text(SCRATCH)
+    with pytest.raises(user_c.UserCodeError, match="byte 1151 of scratch, which has 1151 bytes"):
+        compiled(model, custom)
+
+
 def test_declared_cycles_count_and_missing_ones_are_said(model: Path, declare: Callable[..., str]) -> None:
     found = [compiled(model, declare(cycles=cycles), verify=False) for cycles in (1000, 101_000, None)]
     cheap, dear, guessed = map(cycles_of, found)
@@ -250,7 +287,7 @@ def test_wrong_declarations(model: Path, declare: Callable[..., str], members: d
 def test_no_declaration(model: Path, tmp_path: Path, text: str) -> None:
     path = tmp_path / "operators.json"
     path.write_text(text)
-    with pytest.raises(AtoncError, match=r"--custom|operators\.json"):
+    with pytest.raises(AtoncError, match=r"operators\.json"):
         compiled(model, str(path))
 
 
@@ -264,3 +301,54 @@ def test_without_a_compiler_it_is_refused(model: Path, monkeypatch: pytest.Monke
     user_c._built.cache_clear()
     with pytest.raises(ToolError, match="install gcc"):
         compiled(model, str(EXAMPLE / "operators.json"))
+
+
+@pytest.mark.skipif(not shutil.which("arm-none-eabi-gcc"), reason="no cross compiler")
+def test_the_virtual_board_runs_the_same_c(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["validate", str(model), "--custom", str(EXAMPLE / "operators.json"), "--mode", "board", "-b", "1"]
+    assert main(words) == 0
+    assert "every byte equals the emulator's" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not shutil.which("arm-none-eabi-gcc"), reason="no cross compiler")
+def test_a_relocatable_image_holds_it(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["generate", str(model), "--custom", str(EXAMPLE / "operators.json"), "-r", "-o", str(tmp_path / "out")]
+    assert main([*words, "--no-verify"]) == 0
+    assert (tmp_path / "out" / "network_rel.bin").stat().st_size > 1000
+
+
+def test_networks_of_an_application_share_the_files(model: Path, tmp_path: Path) -> None:
+    for file in (*EXAMPLE.iterdir(), model):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    each = '[[network]]\nname = "{}"\nmodel = "custom.onnx"\n[network.options]\ncustom = "operators.json"\n'
+    (tmp_path / "app.toml").write_text(each.format("one") + each.format("two"))
+    assert main(["app", "build", str(tmp_path / "app.toml"), "-o", str(tmp_path / "out"), "-q"]) == 0
+    assert {"roll.c", "one_custom.json", "two_custom.json"} <= {path.name for path in (tmp_path / "out").iterdir()}
+
+
+def test_nobody_runs_it_for_others() -> None:
+    for verb in (tool.verb for tool in TOOLS.values()):
+        assert "custom" not in form.options_schema(verb)["properties"]
+        with pytest.raises(AtoncError):
+            list(form.words(verb, {"custom": "operators.json"}))
+
+
+def test_files_that_take_part_are_named() -> None:
+    assert [path.name for path in custom_files(str(EXAMPLE / "operators.json"))] == ["operators.json", "roll.c"]
+    assert custom_files("") == []
+
+
+def test_a_folder_does_not_decide_that_its_c_runs(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a folder was built with names a declaration, too: nobody follows that by himself."""
+    for file in (*EXAMPLE.iterdir(), model):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert main(["generate", "custom.onnx", "--custom", "operators.json", "-o", "out", "-q"]) == 0
+    assert main(["validate", "out", "--custom", "operators.json", "-b", "1", "--io-only"]) == 0
+    capsys.readouterr()
+    monkeypatch.setattr(user_c, "_built", lambda call: pytest.fail("it was compiled"))
+    for words in (["validate", "out"], ["validate", "out", "--mode", "board"], ["run", "out"]):
+        assert main(words) == 2
+        assert "--custom FILE" in capsys.readouterr().err

@@ -19,10 +19,11 @@ from atonc.compiler.request.options import Options
 from atonc.compiler.search.build import build
 from atonc.compiler.select.decisions import FIRST
 from atonc.doors.cli.cli import main
-from atonc.insight.estimating.assume import SIGNED, is_float, with_codes, with_plain_values
-from atonc.insight.estimating.estimate import BATCH, assumed_setting, estimate, known_forms
+from atonc.insight.estimating.assume import MIDDLE, SIGNED, is_float, with_codes, with_plain_values
+from atonc.insight.estimating.estimate import BATCH, SHIFTED, assumed_setting, estimate, known_forms
 from benchmarks.estimate import as_float, computes_on_codes
 from tests.frontends.onnx_models import Net
+from tests.lower import test_stripes
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DIGITS = EXAMPLES / "digits" / "digits.tflite"
@@ -55,12 +56,29 @@ def test_an_open_batch_is_told_where_there_is_one() -> None:
         assert (BATCH in estimate(graph).assumed) == told
 
 
-def test_layers_do_not_differ_in_zero_points_that_are_nothing_special() -> None:
+def test_weights_with_zero_points_are_told_to_be_uncertain() -> None:
+    graph = read_model(DIGITS, OPTIONS)
+    layer = next(op for op in graph.ops if op.kind == "conv")
+    weights = graph.tensors[layer.inputs[1]]
+    moved = replace(weights, quant=Quantisation.per_tensor(weights.scale, 9))
+    assert SHIFTED in estimate(replace(graph, tensors={**graph.tensors, weights.name: moved})).assumed
+    assert SHIFTED not in estimate(graph).assumed
+
+
+def test_what_has_no_room_on_the_chip_comes_in_row_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("atonc.insight.estimating.estimate.memories", test_stripes.small_board)
+    found = estimate(test_stripes.network())
+    striped, whole = test_stripes.compiled(), test_stripes.compiled(("stripe",))
+    assert found.latency_ms == pytest.approx(striped.cost.latency_ms, rel=0.05) and not found.spilled_bytes
+    assert whole.cost.latency_ms > 1.2 * striped.cost.latency_ms and whole.layout.spilled_bytes
+
+
+def test_layers_do_not_differ_in_zero_points_near_zero() -> None:
     graph = order.run(read_model(MODELS[1], OPTIONS), OPTIONS)
     codes = [name for name, one in graph.tensors.items() if one.dtype == "int8" and one.quant and not one.is_constant]
     before, after = ([one.tensors[name].zero_point for name in codes] for one in (graph, with_plain_values(graph)))
-    assert len(set(before)) > len(set(after)) and set(after) <= {SIGNED[1], 0, -128}
-    assert all(new == old for old, new in zip(before, after, strict=True) if old in (0, -128))
+    assert len(set(before)) > len(set(after))
+    assert after == [old if old == 0 or abs(old) > MIDDLE else SIGNED[1] for old in before]
 
 
 def test_the_layers_are_the_whole() -> None:

@@ -35,4 +35,4 @@ def test_batches_are_hardly_larger_than_an_even_share() -> None:
 def test_the_cut_of_older_releases_is_exact() -> None:
     (slots,) = _slots(96, 2, 128, 32, 1)
     assert (slots.batch, slots.passes, slots.reach, slots.step) == (16, 3, 32, 32)
-    assert _slots(96, 3, 128, 32, 1) == []
+    assert _slots(96, 3, 128, 32, 1) == ()

@@ -109,11 +109,12 @@ def edges_of(asked: Mapping[str, str]) -> Options:
 
 
 def options_of(asked: Mapping[str, str], groups: Collection[str] = ()) -> Options:
-    """The options of a build, as it saved them; of these groups, if some are named."""
+    """The options of a build, as it saved them; of these groups, if some are named. Never `--custom`: C that a folder
+    names runs only where the user names it, too."""
     given: dict[str, Any] = {}
     for member, known in declared(Options):
         text = asked.get(known.flags[0])
-        if text is not None and (not groups or known.group in groups):
+        if text is not None and member.name != "custom" and (not groups or known.group in groups):
             default = default_of(member)
             given[member.name] = not default if isinstance(default, bool) else (known.parse or str)(text)
     places = {} if groups else {"on_cpu": asked.get("--on cpu"), "on_npu": asked.get("--on npu")}

@@ -16,12 +16,23 @@ from atonc.machine.base.user_c import ELEMENTS, LISTS, VALUES, CustomOperator, C
 from atonc.machine.base.words import count, listed
 
 _MOST_BYTES, _MOST_SOURCE, _MOST_FILES, _MOST_OPERATORS = 1 << 20, 4 << 20, 32, 64
-_MOST_CYCLES = (1 << 31) - 1
+_MOST_CYCLES, _MOST_SCRATCH = (1 << 31) - 1, 1 << 26
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}\.[ch]")
 _OURS = ("atonc_", "ll_", "stai_", "main")  # begin names of generated code and its runtime
 _KEYS = {
-    "operator": ("name", "domain", "function", "sources", "headers", "inputs", "outputs", "attributes", "cycles"),
+    "operator": (
+        "name",
+        "domain",
+        "function",
+        "sources",
+        "headers",
+        "inputs",
+        "outputs",
+        "attributes",
+        "cycles",
+        "scratch_bytes",
+    ),
     "output": ("type", "shape", "scale", "zero_point"),
     "attribute": ("name", "type", "default"),
 }
@@ -34,6 +45,16 @@ def read_custom(path: str) -> dict[str, CustomOperator]:
     if not path:
         return {}
     return _File(Path(path)).operators()
+
+
+def custom_files(path: str) -> list[Path]:
+    """The declaration and the C files that it names."""
+    if not path:
+        return []
+    file = _File(Path(path))
+    file.operators()
+    places = [place for row in file.root["operators"] for place in (*row["sources"], *row.get("headers", ()))]
+    return [file.path, *(file.path.parent / place for place in places)]
 
 
 def declaration_name(network: str) -> str:
@@ -55,6 +76,7 @@ def _declared(one: CustomOperator) -> dict[str, Any]:
         **{key: [file for file, _ in one.files if file.endswith(end)] for key, end in _ENDS},
         **{"inputs": list(one.inputs), "outputs": outputs, "attributes": attributes},
         **({} if one.cycles is None else {"cycles": one.cycles}),
+        **({"scratch_bytes": one.scratch_bytes} if one.scratch_bytes else {}),
     }
 
 
@@ -67,7 +89,8 @@ class _File:
             raise self.fail(f"is not JSON: {str(error)[:100]}") from None
 
     def fail(self, what: str, remedy: str = "docs/custom_operators.md has an example") -> InputError:
-        return InputError(what, where=f"--custom {self.path}", remedy=remedy)
+        rule = "--custom names a file that declares C operators"
+        return InputError(what, where=str(self.path), rule=rule, remedy=remedy)
 
     def operators(self) -> dict[str, CustomOperator]:
         rows = self.root.get("operators") if isinstance(self.root, dict) else None
@@ -91,9 +114,11 @@ class _File:
         for kind in inputs:
             self._element(kind, name)
         attributes = tuple(self._attribute(one, name) for one in self._list(row, "attributes", 0))
-        cycles = row.get("cycles")
+        cycles, scratch = row.get("cycles"), row.get("scratch_bytes", 0)
         if cycles is not None and not (_is_whole(cycles) and 0 <= cycles <= _MOST_CYCLES):
             raise self.fail(f"{name}: cycles {str(cycles)[:40]} is no number of cycles")
+        if not _is_whole(scratch) or not 0 <= scratch <= _MOST_SCRATCH:
+            raise self.fail(f"{name}: scratch_bytes {str(scratch)[:40]} is no number of bytes up to {_MOST_SCRATCH}")
         return CustomOperator(
             f"{domain}.{name}" if domain else name,
             function,
@@ -102,6 +127,7 @@ class _File:
             tuple(self._output(one, name) for one in self._list(row, "outputs", 1)),
             attributes,
             cycles,
+            scratch,
         )
 
     def _output(self, row: Any, name: str) -> CustomOutput:

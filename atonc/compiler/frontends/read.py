@@ -42,8 +42,9 @@ def read(
             if path.suffix.lower() == ".pt2"
             else "export the quantised model as TFLite or ONNX",
         )
+    declared = read_custom(custom)
     try:
-        graph = _read(path, model_bytes(path), (cut_outputs, cut_inputs), fixed_shapes or {}, read_custom(custom))
+        graph = _read(path, model_bytes(path), (cut_outputs, cut_inputs), fixed_shapes or {}, declared)
         if not graph.outputs:
             raise InputError("the model has no output", remedy="export it with the tensors that you need as outputs")
         return replace(require_declared(graph), notes=(*graph.notes, *divisor_notes(graph), *notes(graph)))

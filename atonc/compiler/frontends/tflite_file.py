@@ -5,6 +5,7 @@ stores without their zeros are made whole."""
 from __future__ import annotations
 
 import struct
+from functools import cache
 
 import numpy as np
 
@@ -105,14 +106,18 @@ def root(data: bytes, identifier: bytes) -> FlatTable:
     return FlatTable(data, _number(data, "<I", 0))
 
 
+_form = cache(struct.Struct)
+
+
 def _number(data: bytes, form: str, position: int) -> int:
+    known = _form(form)
     if position < 0:
         raise ModelError("an offset leads in front of the file", remedy="the file is cut or damaged")
-    if position + struct.calcsize(form) > len(data):
+    if position + known.size > len(data):
         raise ModelError(
             "the file ends inside a value", where=f"offset {position}", remedy="the file is cut or damaged"
         )
-    return int(struct.unpack_from(form, data, position)[0])
+    return int(known.unpack_from(data, position)[0])
 
 
 @dataclass(frozen=True)

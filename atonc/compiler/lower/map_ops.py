@@ -17,11 +17,12 @@ from atonc.compiler.lower.semantics.run import farthest
 from atonc.compiler.lower.sixteen.sums import coarse_tensors
 from atonc.compiler.lower.stripes import lower_stripe
 from atonc.compiler.ops import kinds
+from atonc.compiler.ops.custom import OPERATOR, scratch_name
 from atonc.compiler.ops.functions import FUNCTIONS
 from atonc.compiler.ops.values import same_codes
 from atonc.compiler.plan.policy import MOST_CODES, MOST_SHOWN
 from atonc.compiler.plan.task import TaskGroup
-from atonc.compiler.plan.types import CpuPlan
+from atonc.compiler.plan.types import Buffer, BufferKind, CpuPlan
 from atonc.compiler.schedule.types import LoweredOperator
 from atonc.compiler.select import rules
 from atonc.compiler.select.affinity import NO_AFFINITY, Affinity, chosen_by_user
@@ -315,6 +316,9 @@ def _on_cpu(op: Op, context: Context, refusal: RefusedForm) -> ReasonedCall:
             )
     inputs = tuple(context.buffer(n) for n in op.inputs if n and not context.tensor(n).is_constant)
     outputs = tuple(context.buffer(n) for n in op.outputs)
+    if op.kind == "custom" and (size := op.attrs[OPERATOR].scratch_bytes):
+        scratch = context.keep(Buffer(scratch_name(op), size, BufferKind.SCRATCH))
+        outputs += (scratch,)
     call = CpuPlan(op.origin or (op.name,), f"{op.kind} {op.name}", op.name, inputs, outputs)
     why = refusal.rule, refusal.seen, refusal.limit, refusal.remedy, refusal.needs
     return ReasonedCall(call, CpuReason(node, op.kind, *why))

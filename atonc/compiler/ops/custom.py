@@ -28,6 +28,11 @@ def call_of(op: Op, tensors: Sequence[Tensor]) -> CustomCall:
     return CustomCall(operator, tuple(operands), op.attrs[VALUES])
 
 
+def scratch_name(op: Op) -> str:
+    """Names the memory that one call may use."""
+    return f"{op.name}:scratch"
+
+
 def may_give(op: Op, output: str, dtype: str) -> bool:
     """Whether an operator can write codes of this type itself: C of the user writes what it is declared to."""
     return op.kind != "custom" or op.attrs[OPERATOR].outputs[op.outputs.index(output)].type == dtype
@@ -77,8 +82,8 @@ def notes(graph: Graph) -> Iterator[str]:
                 "its declaration gives no cycles, so the latency has a rough estimate: 20 for each value of its outputs"
             )
         yield (
-            f"{op.name} is C of the user, {operator}: verified against itself only (it stays in its buffers, ends, and "
-            f"gives equal outputs in two runs on this computer); {cost}"
+            f"{op.name} is C of the user, {operator}: it can be verified against itself only (it stays in its buffers, "
+            f"ends, and gives equal outputs in two runs on this computer); {cost}"
         )
 
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def program_cost(
-    program: Program, graph: Graph, pools: Iterable[MemoryPool], target: Target, count_runs: bool = True
+    program: Program, graph: Graph, pools: Iterable[MemoryPool], target: Target, count_runs: bool | None = True
 ) -> NetworkCost:
-    """`count_runs`: estimate as ST's tools from 3.0 on do, which is the figure of all reports."""
+    """`count_runs`: estimate as ST's tools from 3.0 on do, which is the figure of all reports; None: not at all."""
     timings, clocks = tuple(pool.timing for pool in pools), target.machine.clocks
     on_cpu = _on_cpu(program, graph)
     cpu_costs = _cpu_costs(on_cpu, graph, target.machine)
@@ -61,7 +61,7 @@ def _step_cost(
     cpu_costs: Mapping[str, CallCost],
     pools: tuple[PoolTiming, ...],
     target: Target,
-    count_runs: bool,
+    count_runs: bool | None,
 ) -> StepCost:
     if isinstance(step.plan, CpuPlan):
         return cpu_cost([cpu_costs[step.plan.op]], target.machine, step.plan.title)

@@ -66,6 +66,7 @@ class Setting:
     calibrate: Callable[[], list[Mapping[str, Array]]] | None = None  # exact values of all tensors for typical inputs
     prefer: str = SPEED  # what the search is for
     alike: AlikeForms | None = None  # where weights are assumed
+    proved: bool = True  # by checks of every stage; not of a program that nobody writes or runs
 
     @property
     def without(self) -> frozenset[str]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from atonc.compiler.frontends.custom_file import custom_files
 from atonc.compiler.plan.types import BufferKind
 from atonc.delivery.application import building, planning
 from atonc.delivery.application import memory as parts
@@ -163,6 +164,7 @@ def unit_of(plan: SweepPlan, row: SweepRow) -> WorkUnit:
     for one in found.networks if found is not None else ():
         options = [getattr(one.options, name) for name in FILES]
         named += [one.model, *(Path(name) for name in (*options, *one.options.calibration) if name)]
+        named += custom_files(one.options.custom)
     files += dict.fromkeys(file for file in named if file.is_file())
     return WorkUnit(f"{row.model.name} {Path(row.board).name}".strip(), tuple(files), names)
 

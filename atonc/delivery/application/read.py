@@ -71,7 +71,7 @@ _WHERE_SAID = {  # the application's own to say, and where it does
     "relocatable": 'write relocatable = "xip" above [network.options]',
 }
 OWN = tuple(_WHERE_SAID)
-FILES = ("evidence", "decisions")
+FILES = ("evidence", "decisions", "custom")
 _NO_NAME = re.compile(r"\W", re.ASCII)
 
 

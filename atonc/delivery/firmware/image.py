@@ -172,6 +172,7 @@ def build_firmware(
         CompileUnit(sources, (*homes, folder, *runtime.includes), runtime.defines),
         *_kernels(networks, runtime),
         *(_network_unit(network, runtime) for network in networks),
+        *(CompileUnit((path,), (path.parent,)) for path in dict.fromkeys(_custom(networks))),
         *([CompileUnit((_contents_source(contents, folder),))] if contents else []),
     ]
     common = compile_runtime(runtime, folder / "runtime", board) if common is None else common
@@ -208,8 +209,13 @@ def runs(parts: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
 def _network_unit(network: ImageNetwork, runtime: Runtime) -> CompileUnit:
     defines = dict(runtime.defines)
     defines |= version_defines(network) if runtime.ours else {}
-    sources = (network.c_file, *custom_sources(network.c_file))
-    return CompileUnit(sources, (network.folder, *runtime.includes), defines)
+    return CompileUnit((network.c_file,), (network.folder, *runtime.includes), defines)
+
+
+def _custom(networks: Sequence[ImageNetwork]) -> Iterator[Path]:
+    """Networks of one folder may call the same functions."""
+    for network in networks:
+        yield from custom_sources(network.c_file)
 
 
 def custom_sources(c_file: Path) -> list[Path]:

@@ -591,9 +591,10 @@ class BuiltSide(FolderSide):
 
     def __init__(self, built: BuiltNetwork, model: Path, given: Options, looked: tuple[str, ...] = ()) -> None:
         """`given`: where the folder does not tell the options of its edges, the user must."""
-        super().__init__(runs.load(runs.RunOptions(built.c_file.parent, built.c_file.stem)), looked)
+        folder = runs.RunOptions(built.c_file.parent, built.c_file.stem, custom=given.custom)
+        super().__init__(runs.load(folder), looked)
         self.built = built
-        edges = edges_of(built.asked.options) if built.asked else given
+        edges = replace(edges_of(built.asked.options), custom=given.custom) if built.asked else given
         self.source = read_model(model, edges)
         self.graph = order.run(self.source, edges)
         self._require(self.graph.frame_inputs, self.net.inputs, "inputs")

@@ -34,6 +34,10 @@ class YoloOptions:
     max_det: int = option(
         20, "--max-det", BOXES, f"room for this many, up to {CANDIDATES}", metavar="N", parse=whole, takes=RARE
     )
+    getting_started: bool = option(
+        False, "--getting-started", BOXES, "also a network that ends with decoded boxes, for ST's "
+        "GettingStarted-ObjectDetection: with app_config.h and a file for atonc deploy",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         check(self)

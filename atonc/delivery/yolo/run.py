@@ -13,8 +13,9 @@ from atonc.compiler.frontends.limits import model_bytes
 from atonc.compiler.request.options import Options
 from atonc.delivery.generate import generating, post
 from atonc.delivery.generate.post import PostProcessing
-from atonc.delivery.yolo import export
+from atonc.delivery.yolo import export, getting_started
 from atonc.delivery.yolo.data import YoloData, as_bytes, read_data
+from atonc.delivery.yolo.getting_started import GettingStarted
 from atonc.delivery.yolo.heads import CLASSIFY, POSE, YoloModel, sides, yolo_model
 from atonc.delivery.yolo.options import YoloOptions
 from atonc.insight.evaluating.options import EvaluateOptions, PostOptions
@@ -45,6 +46,7 @@ class YoloNetwork:
     evaluation: Evaluation | None
     files: tuple[Path, ...]
     notes: tuple[str, ...] = ()
+    getting_started: GettingStarted | None = None
 
 
 def build(given: Path, data: Path, wanted: YoloOptions, folder: Path) -> YoloNetwork:
@@ -59,6 +61,8 @@ def build(given: Path, data: Path, wanted: YoloOptions, folder: Path) -> YoloNet
     loading.require_float(parsed, given)
     parsed = loading.fixed(parsed, sides(parsed, imgsz), exported.name)
     model = yolo_model(parsed, exported.name)
+    if wanted.getting_started:
+        getting_started.require_detector(model, str(given))
     found = read_data(data, model)
     loading.cut(parsed, model.outputs)
     folder.mkdir(parents=True, exist_ok=True)
@@ -77,7 +81,15 @@ def build(given: Path, data: Path, wanted: YoloOptions, folder: Path) -> YoloNet
         files = post.with_post(view, files, boxes)
     view = generating.write_build(view, folder / "c", files)
     notes = (f"ranges are from {found.said}", *quantised.notes)
-    return YoloNetwork(model, quantised, view, boxes, judged, (whole, small), notes)
+    started = _started(wanted, model, found, small, folder) if wanted.getting_started else None
+    return YoloNetwork(model, quantised, view, boxes, judged, (whole, small), notes, started)
+
+
+def _started(wanted: YoloOptions, model: YoloModel, data: YoloData, small: Path, folder: Path) -> GettingStarted:
+    assert not isinstance(data.validation, Path)
+    classes = [one["name"] for one in data.validation["categories"]]
+    limits = (wanted.conf, _overlap(wanted, model), wanted.max_det)
+    return getting_started.written(small, model, classes, limits, wanted.board, folder / getting_started.FOLDER)
 
 
 def _require_own(file: Path) -> None:

@@ -115,7 +115,8 @@ def _of_folder(options: argparse.Namespace, folder: Path) -> tuple[Path, Options
     options.name = name
     if MODES[options.mode] == "board":
         options.val_json = options.val_json or folder / f"{name}_c_info.json"
-    return same[0], replace(options_of(found.options), board=found.board, verify=False, seed=options.seed)
+    built = replace(options_of(found.options), board=found.board, custom=options.custom)
+    return same[0], replace(built, verify=False, seed=options.seed)
 
 
 def _on_emulator(options: argparse.Namespace, model: Path, path: Path, built: Options | None) -> CommandReply:
@@ -125,12 +126,11 @@ def _on_emulator(options: argparse.Namespace, model: Path, path: Path, built: Op
     from atonc.insight.report import validate_text
     from atonc.insight.report.document import lines
     from atonc.insight.report.html.page import document_page
-    from atonc.insight.runs.runs import npz
+    from atonc.insight.runs.runs import RunOptions, load, npz
     from atonc.insight.validating.validating import validate_model
-    from atonc.machine.emu.network import load
 
     wanted = built or compiler_options(options)
-    network = load(path, options.name) if built else None
+    network = load(RunOptions(path, options.name, custom=options.custom)) if built else None
     found = validate_model(model, declared_values(ValidateOptions, options), wanted, built=network)
     if options.output is not None:
         files = {f"{options.name}_val_io.npz": npz(found.recorded)}
@@ -168,7 +168,9 @@ def _on_virtual_board(options: argparse.Namespace, model: Path) -> CommandReply:
         _say_chosen(options, chosen, asked(given))
         side = BuiltSide(chosen, model, given)
         samples, starts = _samples(options, side.source, BOARD_SAMPLES)
-        built_with = replace(options_of(chosen.asked.options), board=chosen.asked.board) if chosen.asked else given
+        built_with = given
+        if chosen.asked:
+            built_with = replace(options_of(chosen.asked.options), board=chosen.asked.board, custom=given.custom)
         turns, kept = targeting.in_sequence(side, samples, starts), side.kept(starts)
         found = boarding.validate_built(chosen.c_file, built_with, turns, options.runtime, kept)
     else:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from math import log2, prod, sqrt
+from math import isqrt, log2, prod, sqrt
 
 import numpy as np
 
@@ -24,12 +24,27 @@ KEEPS = ("max_pool", "average_pool", "mean", "resize_nearest", "resize_linear") 
 SIGNED, UNSIGNED, SHARE = (0.031, -5), (0.0235, -128), (1 / 256, -128)  # scale and zero point: +-4, 0 to 6, 0 to 1
 PICKS = ("arg_max", "arg_min")  # the same place, whether of codes or of real values
 LARGEST, QUIET = 127, 8
+MIDDLE = 32  # codes: zero points farther from 0 make sums larger
 REAL, EXACT = ":real", ":exact"
 
 
 def is_float(graph: Graph) -> bool:
     """Whether a graph has weights and no codes anywhere."""
     return not any(tensor.quant is not None for tensor in graph.tensors.values())
+
+
+def has_shifted_weights(graph: Graph) -> bool:
+    """Whether weights have zero points away from the middle of their codes, as those of old uint8 models: they may take
+    nine bits, and one scale serves channels of every size."""
+    weights = (graph.tensors[op.inputs[1]] for op in graph.ops if op.kind in WEIGHTED and len(op.inputs) > 1)
+    return any(
+        one.is_constant and one.quant is not None and (one.quant.zero_points != _middle(one)).any() for one in weights
+    )
+
+
+def _middle(weights: Tensor) -> int:
+    low, high = weights.code_range
+    return 0 if low < 0 else (high + 1) // 2
 
 
 def with_codes(graph: Graph) -> Graph:
@@ -152,8 +167,8 @@ def _constants_are_numbers(op: Op, graph: Graph) -> bool:
 
 def with_plain_values(graph: Graph) -> Graph:
     """Every layer of the canonical graph with small random weights, the same for the same shape, scaled so that results
-    fill their range, and equal sums: no channel needs anything of its own. Zero points that are nothing special are one
-    and the same, so that layers look alike."""
+    fill their range, and equal sums: no channel needs anything of its own. Zero points near 0 are one and the same, so
+    that layers look alike."""
     tensors = {name: _with_usual_zero(tensor) for name, tensor in graph.tensors.items()}
     for op in graph.ops:
         if op.kind in WEIGHTED and len(op.inputs) > 1:
@@ -163,7 +178,7 @@ def with_plain_values(graph: Graph) -> Graph:
 
 def _with_usual_zero(tensor: Tensor) -> Tensor:
     codes = tensor.dtype == "int8" and not tensor.is_constant and tensor.quant is not None
-    if not codes or tensor.zero_point in (SIGNED[1], UNSIGNED[1], 0):
+    if not codes or tensor.zero_point in (SIGNED[1], 0) or abs(tensor.zero_point) > MIDDLE:
         return tensor
     return replace(tensor, quant=Quantisation.per_tensor(tensor.scale, SIGNED[1]))
 
@@ -172,14 +187,15 @@ def _plain_layer(op: Op, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     x, weights, y = (tensors[name] for name in (*op.inputs[:2], op.outputs[0]))
     if weights.data is None or weights.quant is None or x.quant is None or y.quant is None or not weights.elements:
         return {}
-    count, (low, high) = prod(weights.shape[1:]), weights.code_range
-    rows, half = np.ones((weights.shape[0], count), np.int16), max(count - 2, 0) // 2
+    count, zero = prod(weights.shape[1:]), _middle(weights)
+    rows = np.ones((weights.shape[0], count), np.int16)
+    half = (count - isqrt(count)) // 2  # of signs, the same turned round, and ones for sums as large as usual
     bits = np.frombuffer(np.random.default_rng(weights.shape).bytes(len(rows) * half), np.uint8)
     signs = (bits & 2).reshape(len(rows), half).astype(np.int16) - 1
-    rows[:, 1 : half + 1], rows[:, half + 1 : 2 * half + 1] = signs, -signs
-    rows[:, 0], rows[:, -1] = LARGEST, -LARGEST if count > 1 else LARGEST
-    zero = 0 if low < 0 else (high + 1) // 2
-    codes = np.clip(rows + zero, low, high).astype(weights.data.dtype).reshape(weights.shape)
+    rows[:, :half], rows[:, count - half :] = signs, -signs[:, ::-1]
+    rows[:, 0] *= LARGEST
+    rows[:, -1] *= LARGEST
+    codes = np.clip(rows + zero, *weights.code_range).astype(weights.data.dtype).reshape(weights.shape)
     scale = y.scale / x.scale * 2.0 ** -round(log2(LARGEST + sqrt(count)))
     found = {weights.name: replace(weights, data=codes, quant=Quantisation.per_tensor(scale, zero))}
     bias = tensors[op.inputs[2]] if len(op.inputs) > 2 and op.inputs[2] else None

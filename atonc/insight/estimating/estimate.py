@@ -14,15 +14,16 @@ from atonc.compiler.ir import Graph, layer_name
 from atonc.compiler.lower.alike import AlikeForms
 from atonc.compiler.ops.shapes import graph_macs, macs
 from atonc.compiler.passes import order
+from atonc.compiler.price.program import program_cost
 from atonc.compiler.request.options import Options
 from atonc.compiler.request.target import memories
 from atonc.compiler.search.build import build
 from atonc.compiler.search.candidate import Candidate, Setting
-from atonc.compiler.search.generators import GENERATORS
+from atonc.compiler.search.generators import GENERATORS, row_tiles
 from atonc.compiler.search.log import Verdict
 from atonc.compiler.search.loop import search
 from atonc.compiler.select.decisions import FIRST
-from atonc.insight.estimating.assume import QuietRun, is_float, with_codes, with_plain_values
+from atonc.insight.estimating.assume import QuietRun, has_shifted_weights, is_float, with_codes, with_plain_values
 from atonc.insight.explain.ours import own_steps
 from atonc.machine.base import progress
 from atonc.machine.base.collecting import few_collections
@@ -30,6 +31,7 @@ from atonc.machine.base.errors import AtoncError, plain
 from atonc.machine.base.frozen import dataclass
 
 WEIGHTS = "random weights, also where the file has some: a compilation is slower where real ones need more precision"
+SHIFTED = "uncertain: weights have zero points, as in old uint8 models: the latency may be a fifth more"
 BATCH = "one inference: the model leaves its batch open"
 CODES = "int8 of a float model, its softmax and arg max too, with scales that fit; its inputs and outputs are int8"
 FIRST_PROGRAM = "the first program that fits the memory: a compilation searches for a faster one, and verifies it"
@@ -92,8 +94,8 @@ def estimate(model: Path | Graph, options: Options | None = None) -> Estimate:
 
 
 def _of_graph(name: str, source: Graph, asked: Options) -> Estimate:
-    special = (*((CODES,) if is_float(source) else ()), WEIGHTS, *((BATCH,) if source.open_batch else ()))
-    assumed = (*special, FIRST_PROGRAM)
+    told = {CODES: is_float(source), WEIGHTS: True, SHIFTED: has_shifted_weights(source), BATCH: source.open_batch}
+    assumed = (*(text for text, of_this in told.items() if of_this), FIRST_PROGRAM)
     return _estimate(name, _built(assumed_setting(source, asked)), assumed, source.notes)
 
 
@@ -102,7 +104,7 @@ def assumed_setting(source: Graph, options: Options) -> Setting:
     coded = with_codes(source) if is_float(source) else source
     graph = with_plain_values(order.run(coded, options, own_weights=False))
     setting = setting_of(source, graph, options, memories(options), remember=False)
-    return replace(setting, calibrate=lambda: [QuietRun(setting.graph)], alike=known_forms())
+    return replace(setting, calibrate=lambda: [QuietRun(setting.graph)], alike=known_forms(), proved=False)
 
 
 @cache
@@ -112,16 +114,18 @@ def known_forms() -> AlikeForms:
 
 
 def _built(setting: Setting) -> Candidate:
-    """The first program; where it finds no memory, the search says what is tried next."""
+    """The first program, or one in row tiles where it needs memory outside the chip and they help; where it finds no
+    memory, the search says what is tried next."""
     first = build(setting, FIRST)
     if first.built:
-        return first
+        tiled = (build(setting, one.decisions, first) for one in row_tiles.propose(first))
+        return next((one for one in tiled if one.built and one.cycles < first.cycles), first)
     return search(setting, FIRST, tuple(one for one in GENERATORS if one.of == Verdict.NO_MEMORY))[0]
 
 
 def _estimate(name: str, built: Candidate, assumed: tuple[str, ...], notes: tuple[str, ...]) -> Estimate:
-    made, setting, cost = built.made, built.setting, built.cost
-    graph = setting.graph
+    made, setting, graph = built.made, built.setting, built.setting.graph
+    cost = program_cost(made.program, graph, setting.memory.pools, setting.target, count_runs=None)
     compiled = Compiled(
         source=graph,
         graph=graph,

@@ -16,6 +16,7 @@ from typing import Any
 
 from atonc.compiler.compile.compile_view import CompileView, view_of
 from atonc.compiler.compile.pipeline import Compiled, compile_front
+from atonc.compiler.frontends.custom_file import custom_files
 from atonc.compiler.request.options import Options
 from atonc.compiler.search.saved import KEY, as_json
 from atonc.insight.sweeping.plan import SweepPlan, SweepRow, compiler_options
@@ -39,6 +40,7 @@ def unit_of(plan: SweepPlan, row: SweepRow) -> WorkUnit:
         if options.get(option):
             names[f"{option}_file"] = len(files)
             files.append(Path(options.pop(option)))
+    files += custom_files(str(options.get("custom", "")))  # what they hold counts, too
     if plan.estimate:
         names["estimate"] = True
     if plan.accuracy:

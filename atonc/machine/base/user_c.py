@@ -78,12 +78,14 @@ class CustomOperator:
     outputs: tuple[CustomOutput, ...]
     attributes: tuple[CustomValue, ...] = ()
     cycles: int | None = None  # of the CPU, for one call, as the user says
+    scratch_bytes: int = 0  # that a call may use; what it leaves there means nothing
 
     @property
     def prototype(self) -> str:
         words = ["const atonc_tensor *"] * (len(self.inputs) + len(self.outputs))
         for one in self.attributes:
             words += [VALUES[one.type], "int32_t"] if one.type in LISTS else [VALUES[one.type]]
+        words += ["void *"] * bool(self.scratch_bytes)
         return f"void {self.function}({', '.join(words)});"
 
     def __repr__(self) -> str:
@@ -164,10 +166,10 @@ class CustomCall:
     def c_text(self) -> str:
         """`atonc_call.h` of guarded.c."""
         roles = ["INPUT"] * len(self.operator.inputs) + ["OUTPUT"] * len(self.outputs)
-        rows = [
-            f'{{ "{_c_word(one.name)}", {one.size_bytes}, {role} }}'
-            for one, role in zip(self.operands, roles, strict=True)
-        ]
+        sizes = [(one.name, one.size_bytes) for one in self.operands]
+        if self.operator.scratch_bytes:
+            roles, sizes = [*roles, "SCRATCH"], [*sizes, ("scratch", self.operator.scratch_bytes)]
+        rows = [f'{{ "{name}", {size}, {role} }}' for (name, size), role in zip(sizes, roles, strict=True)]
         lines = [f"enum {{ COUNT = {len(rows)}, SECONDS = {MOST_SECONDS} }};"]
         lines += [f"static const described buffers[COUNT] = {{ {', '.join(rows)} }};"]
         arguments = [_tensor_text(number, one) for number, one in enumerate(self.operands)]
@@ -179,6 +181,8 @@ class CustomCall:
             else:
                 assert not isinstance(value, tuple)
                 arguments.append(_number(value))
+        if self.operator.scratch_bytes:
+            arguments.append(f"at[{len(self.operands)}]")
         body = ",\n        ".join(arguments)
         lines += ["static void call(void *const *at)", "{", f"    {self.operator.function}({body});", "}"]
         return "\n".join(lines) + "\n"
@@ -194,10 +198,6 @@ def _tensor_text(number: int, one: CustomTensor) -> str:
 
 def _number(value: int | float) -> str:
     return str(value) if isinstance(value, int) else value.hex()
-
-
-def _c_word(name: str) -> str:
-    return "".join(c if c.isascii() and (c.isalnum() or c in " _.:/-") else "_" for c in name[:60])
 
 
 def host_compiler() -> str:

@@ -115,6 +115,9 @@ def _number(value: Any, low: float, high: float) -> float:
     return value
 
 
+NOT_ASKED = hardware.EpochCycles(0, 0, "")  # what ST's tools would say
+
+
 @dataclass(frozen=True)
 class StepCost:
     """One epoch. Cycles count at the NPU's clock, those of CPU epochs too."""
@@ -243,10 +246,12 @@ def _step_cost(
     return epoch_cost(step.epoch, target, pools, counts_runs, origin)
 
 
-def epoch_cost(epoch: Epoch, target: Target, pools: tuple[PoolTiming, ...], counts_runs: bool, origin: str) -> StepCost:
+def epoch_cost(
+    epoch: Epoch, target: Target, pools: tuple[PoolTiming, ...], counts_runs: bool | None, origin: str
+) -> StepCost:
     """Prices an epoch with the length of its program, wherever it comes from: all that is said of its time comes from
-    here."""
-    estimate = st_estimate.epoch_cycles(epoch, pools, counts_runs)
+    here. `counts_runs`: None where nobody asks what ST's tools would say."""
+    estimate = NOT_ASKED if counts_runs is None else st_estimate.epoch_cycles(epoch, pools, counts_runs)
     real = target.cycles(epoch)
     return StepCost(
         estimate.cycles,

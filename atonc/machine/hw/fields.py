@@ -92,7 +92,8 @@ def changed(config: C, **values: Any) -> C:
     own = vars(copy)
     own.update(vars(config))
     for name in _derived(cast(Hashable, kind)):
-        own.pop(name, None)
+        if name in own:
+            del own[name]
     fields = len(own)
     own.update(values)
     if len(own) != fields:

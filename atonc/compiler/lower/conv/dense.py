@@ -84,10 +84,12 @@ def closer_shifted(layer: ConvLayer) -> bool:
     if signed is None or unsigned is None:
         return False
     before = layer.requantisation_of(signed.mode.offset, signed.passes, first, count)
-    after = other.requantisation_of(unsigned.mode.offset, unsigned.passes, first, count)
-    if isinstance(before, TwoSteps) or isinstance(after, TwoSteps):
-        return False
     cycles = unsigned.cycles + layer.area.height * layer.area.line // 3
+    if isinstance(before, TwoSteps) or not worth(cycles, 0.0, signed.cycles, before.mean_error):
+        return False
+    after = other.requantisation_of(unsigned.mode.offset, unsigned.passes, first, count)
+    if isinstance(after, TwoSteps):
+        return False
     return worth(cycles, after.mean_error, signed.cycles, before.mean_error)
 
 
@@ -170,6 +172,8 @@ def shifts(subject: ConvLayer | WideWindows | object, draft: Context) -> Decidin
 def _plans(layer: ConvLayer) -> dict[ShiftGroups, _Plan]:
     plans: dict[ShiftGroups, _Plan] = {}
     for shifts in ShiftGroups:
+        if shifts is ShiftGroups.MANY and layer.is_whole:
+            continue  # cut nowhere, as with few
         if shifts is ShiftGroups.WORDS and not _in_words(layer, plans[ShiftGroups.FEW]):
             continue
         plan = reduce(_Plan.and_then, (_planned(layer, one, shifts) for one in _stretches(layer, shifts)))

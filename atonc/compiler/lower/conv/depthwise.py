@@ -348,6 +348,8 @@ class OpenBlocks:
         found, known = dict[ShiftGroups, Steps](), list[list[Slices]]()
         areas = _bands(layer, parts, target, cut, lanes)
         for shifts in ShiftGroups:
+            if shifts is ShiftGroups.MANY and layer.is_whole:
+                continue  # cut nowhere, as with few
             one = replace(self.stretch, shifts=shifts)
             if (outputs := [one.outputs(layer, size) for size in (share, most)]) not in known:
                 found[shifts] = (CutBlocks(layer, (parts, target, cut), tuple(areas), share, most, one),)

@@ -74,6 +74,8 @@ from atonc.machine.hw.units.arith import ArithConfig
 
 Real = NDArray[np.float64]
 
+CUT = "cut"  # of what a layer has worked out before
+
 
 @dataclass(frozen=True, eq=False)
 class ConvLayer:
@@ -308,12 +310,25 @@ class ConvLayer:
     def best_cut(self, subtracted: int, roundings: int, first: int, count: int, step: int) -> tuple[float, int]:
         """Where to cut a row of output channels so that both sides get better shifts (a multiple of `step`, 0 for
         nowhere), and in how many channels' worth of values that mends a code."""
+        key = (CUT, (subtracted, roundings, first, count, step))
+        if key not in self.known:
+            self.known[key] = self._best_cut(subtracted, roundings, first, count, step)
+        found: tuple[float, int] = self.known[key]
+        return found
+
+    @property
+    def is_whole(self) -> bool:
+        """Nobody found a place to cut its output channels so far."""
+        return not any(found[1] for (kind, _), found in self.known.items() if kind == CUT)
+
+    def _best_cut(self, subtracted: int, roundings: int, first: int, count: int, step: int) -> tuple[float, int]:
         rule = self.requantisation_of(subtracted, roundings, first, count)
         if isinstance(rule, TwoSteps) or count < 2 * step:
             return 0.0, 0
         scale, offset, needed = self._problem(subtracted, roundings, first, count)
-        if all((one == one[0]).all() for one in (scale, offset, needed)):
-            return 0.0, 0  # channels that are alike
+        usual = self._usual_codes()[first : first + count]
+        if all((one == one[0]).all() for one in (scale, offset, needed, usual)):
+            return 0.0, 0  # all channels are alike
         cut = step * (1 + int(np.argmin(cut_costs(scale, needed)[step - 1 :: step])))
         if cut >= count:
             return 0.0, 0

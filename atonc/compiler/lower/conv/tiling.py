@@ -322,7 +322,7 @@ def _candidates(
             batch, passes = slots.batch, slots.passes
             if batch < least_batch(mode, rows):
                 continue
-            if not can_read(mode, [part.area for part in parts], batch) or passes > MOST_PASSES:
+            if not can_read(mode, [part.area for part in parts], batch):
                 continue
             features = max(_feature_words(part, mode, batch) for part in parts)
             bank = ceil(_bank_cycles(parts, batch, units, target.machine.timing)) if rows > 1 else 0
@@ -389,14 +389,15 @@ def _unit_counts(parts: tuple[Outline, ...], channels: int) -> list[int]:
     return list(range(1, MAX_CHAIN + 1))
 
 
-def _slots(channels: int, units: int, most: int, wanted: int | None, aligned: int) -> list[Slots]:
+@lru_cache(maxsize=4096)
+def _slots(channels: int, units: int, most: int, wanted: int | None, aligned: int) -> tuple[Slots, ...]:
     """Ways worth trying to spread the channels over units and passes: evenly, all of them beginning at aligned
     places, the largest batches first."""
     if wanted is not None:
         found = [Slots(wanted // units, channels // wanted, wanted, wanted)] if wanted % units == 0 else []
-        return [slots for slots in found if 0 < slots.batch <= most and slots.aligned(units, aligned)]
+        return tuple(slots for slots in found if 0 < slots.batch <= most and slots.aligned(units, aligned))
     kept: list[Slots] = []
-    for passes in range(1, -(-channels // units) + 1):
+    for passes in range(1, min(-(-channels // units), MOST_PASSES) + 1):
         step = channels // passes // aligned * aligned
         reach = channels - (passes - 1) * step
         batch = min(reach, -(-reach // units // aligned) * aligned) if units > 1 else reach
@@ -407,9 +408,10 @@ def _slots(channels: int, units: int, most: int, wanted: int | None, aligned: in
             kept.append(slots)
             if len(kept) == MOST_TRIED:
                 break
-    return kept
+    return tuple(kept)
 
 
+@lru_cache(maxsize=4096)
 def _kernels(outputs: int, most: int, whole: int) -> tuple[int, ...]:
     """As many as fit, spread evenly over the groups, or in groups that begin at multiples of `whole`; and as many as
     leave none over, which would take an epoch of their own."""

@@ -32,6 +32,8 @@ def run_custom(args: Sequence[CValue], memory: AddressSpace, known: Known, where
     first = FIRST + len(inputs)
     outputs = [_operand(call, first + k, f"output {k + 1}", one.type) for k, one in enumerate(operator.outputs)]
     made = CustomCall(operator, (*inputs, *outputs), tuple(_values(call, first + len(outputs), operator)))
+    if operator.scratch_bytes:  # the function gets guarded memory instead; its own has to be there all the same
+        memory.view(call.address(len(args) - 1), operator.scratch_bytes)
     stored = [_data(call, FIRST + k, one) for k, one in enumerate(inputs)]
     for k, data in enumerate(made.run(stored, where or operator.function)):
         memory.write(call.struct(first + k).address("data"), np.frombuffer(data, np.uint8))

@@ -6,7 +6,7 @@ from math import prod
 
 from atonc.compiler.emit.c.calls import Argument, ConstantTable, CpuCall, Pointer, Struct, Word
 from atonc.compiler.emit.c.cpu.site import Site, kernel_for, table
-from atonc.compiler.ops.custom import call_of
+from atonc.compiler.ops.custom import call_of, scratch_name
 from atonc.machine.base.user_c import CALL, LISTS, CustomCall, CustomTensor
 from atonc.machine.emu.cpu.cycles import GUESS_ELEMENT
 
@@ -24,6 +24,8 @@ def _custom(site: Site) -> tuple[CpuCall, ...]:
             arguments += [table(LISTS[declared.type], value), len(value)]
         else:
             arguments.append(value)
+    if call.operator.scratch_bytes:
+        arguments.append(Pointer(scratch_name(site.op), "void"))
     return site.call(CALL, *arguments)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 from atonc.machine.base.frozen import dataclass
@@ -92,15 +93,21 @@ class Graded:
 
 @dataclass(frozen=True)
 class UnitGrade:
-    grade: Grade
-    features: tuple[Graded, ...]
-    remarkable: tuple[Graded, ...]
-    weakest: Strength
+    """Choices ask for the grade alone, reports for the rest."""
 
-    @staticmethod
-    def of(features: tuple[Graded, ...]) -> UnitGrade:
-        remarkable = tuple(graded for graded in features if graded.grade in REMARKABLE)
-        return UnitGrade(worst(g.grade for g in features), features, remarkable, weakest(g.strength for g in features))
+    features: tuple[Graded, ...]
+
+    @cached_property
+    def grade(self) -> Grade:
+        return worst([graded.grade for graded in self.features])
+
+    @cached_property
+    def remarkable(self) -> tuple[Graded, ...]:
+        return tuple(graded for graded in self.features if graded.grade in REMARKABLE)
+
+    @cached_property
+    def weakest(self) -> Strength:
+        return weakest(graded.strength for graded in self.features)
 
 
 def worst(grades: Iterable[Grade]) -> Grade:

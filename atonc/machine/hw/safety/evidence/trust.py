@@ -88,8 +88,8 @@ class Trust:
         found = self._units.get(key)
         if found is None:
             kind, listed = config.KIND, named(config, port, memory)
-            graded = tuple(self.grade(Feature(_of_kind(kind, name), role, value)) for name, role, value in listed)
-            found = self._units[key] = UnitGrade.of(graded)
+            graded = tuple([self.grade(Feature(_of_kind(kind, name), role, value)) for name, role, value in listed])
+            found = self._units[key] = UnitGrade(graded)
             _forget(self._units)
         return found
 
