@@ -141,8 +141,9 @@ class Everything(nn.Module):  # type: ignore[misc, name-defined]
     def forward(self, image: Any) -> Any:
         x = torch.sigmoid(self.first(image)) + 0.25
         whole = (self.back, self.spread, self.group, self.instance, self.slopes, F.hardswish, F.hardsigmoid, F.silu,
-                 F.gelu, F.elu, torch.tanh, F.leaky_relu, torch.abs, torch.neg, torch.exp, torch.log, torch.sqrt, torch.rsqrt,
-                 torch.reciprocal, torch.sin, torch.cos, torch.erf, torch.floor, torch.ceil, torch.round)  # fmt: skip
+                 F.gelu, F.elu, torch.tanh, F.leaky_relu, torch.abs, torch.neg, torch.exp, torch.log, torch.sqrt,
+                 torch.rsqrt, torch.reciprocal, torch.sin, torch.cos, torch.erf, torch.floor, torch.ceil,
+                 torch.round)  # fmt: skip
         y = x.squeeze(0)
         parts = torch.split(x, [1, 3], 1)
         others = (
