@@ -4,7 +4,7 @@ Look-alikes of published networks have random weights and are made here; public 
 `--fetched` (or $ATONC_FETCHED), copies of repositories as OWNER+NAME, and left out where they are not there; the first
 digits of their SHA-256 say which ones were measured. Every layer is verified on the emulator; keys and values of a
 decoder are states, and its frames are compared with the chain of the same codes. Decibels are signal to noise against
-float on samples that nobody learnt from: in the chip's arithmetic, and beside it the same file in onnxruntime.
+float, mean over samples that nobody learnt from: in the chip's arithmetic, and beside it the same file in onnxruntime.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def _less(value: float | None, eight: float | None, gain: Sequence[float] | None
 
 INTRODUCTION = """# Weights of 4 bits by `atonc quantize --bits 4` and by onnxruntime
 
-Signal to noise of the outputs against float, mean over the outputs. 100 samples teach and choose: every choice of
+Signal to noise against float, mean over samples and outputs. 100 samples teach and choose: every choice of
 layers is learnt from either half and judged by the other, and the file that is written is learnt from all. Held samples
 are those of `quantize`, other pictures and windows than the 100. "Chip" is the emulated arithmetic of the NPU on 32 of
 them (250 of tiny ones), not a board. onnxruntime 1.31 (`quantize_static`, QDQ, 4 bits by `TensorQuantOverrides`) rounds

@@ -67,9 +67,9 @@ def _cell(found: dict[str, Any] | None) -> str:
 INTRODUCTION = """# `atonc quantize` against other quantisers
 
 Each quantiser gets the same 100 samples and its default settings (int8 activations, int8 weights by channel). Each
-cell: mean signal to noise of the outputs against float on held samples, and cycles that this compiler predicts for the
-quantised model with float inputs and outputs (float parts run on the CPU). The last column draws the held samples again
-and again, with repetition, and says within what 95 % of the differences lie.
+cell: signal to noise against float on held samples, mean over samples and outputs, and cycles that this compiler
+predicts for the quantised model with float inputs and outputs (float parts run on the CPU). The last column draws the
+held samples again and again, with repetition, and says within what 95 % of the differences lie.
 
 - Held samples: 500 where the input has fewer than 2,000 values, 128 below 100,000, else 32. No figure of the quantiser
   was chosen by them, but two things were seen there first: that `age` was broken (below), and that yunet lost on its

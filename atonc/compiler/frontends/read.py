@@ -22,6 +22,10 @@ FOREIGN = {
     ".h5": "Keras", ".keras": "Keras", ".pb": "TensorFlow", ".pt": "PyTorch", ".pth": "PyTorch", ".pt2": "PyTorch",
     ".pte": "ExecuTorch", ".mlmodel": "Core ML", ".xml": "OpenVINO",
 }  # fmt: skip
+_FIXES = {
+    ".pt2": "quantise it first: atonc quantize MODEL.pt2 --data SAMPLES",
+    ".pte": "export the module it was made from as ONNX; atonc explain and atonc run take a .pte with our delegates",
+}
 ST_INTERMEDIATE = re.compile(r"_OE_\d+_\d+_\d+$")
 
 
@@ -34,14 +38,10 @@ def read(
 ) -> Graph:
     """Reads TFLite and ONNX. `cut_outputs` names tensors to stop at: what comes after them need not be supported; nor,
     in TFLite, what comes before `cut_inputs`. `custom`: the file that declares C operators of the user."""
-    if path.suffix.lower() in FOREIGN:
-        raise UnsupportedError(
-            f"{FOREIGN[path.suffix.lower()]} models are not read",
-            where=str(path),
-            remedy="quantise it first: atonc quantize MODEL.pt2 --data SAMPLES"
-            if path.suffix.lower() == ".pt2"
-            else "export the quantised model as TFLite or ONNX",
-        )
+    kind = path.suffix.lower()
+    if kind in FOREIGN:
+        remedy = _FIXES.get(kind, "export the quantised model as TFLite or ONNX")
+        raise UnsupportedError(f"{FOREIGN[kind]} models are not read", where=str(path), remedy=remedy)
     declared = read_custom(custom)
     try:
         graph = _read(path, model_bytes(path), (cut_outputs, cut_inputs), fixed_shapes or {}, declared)

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from atonc.delivery.trials.loading import VIRTUAL, EpochTime, Loaded, LoadPlan
 from atonc.insight.report.document import Chapter, Document, Terms, fields_of
 
-_VIRTUAL = "virtual board, our loader and runtime; CPU cycles are instructions, NPU cycles those of the hardware model"
+VIRTUAL_TIMES = (
+    "virtual board, our loader and runtime; CPU cycles are instructions, NPU cycles those of the hardware model"
+)
 
 
 def plan_terms(plan: LoadPlan) -> Terms:
@@ -44,17 +46,25 @@ def document(loaded: Loaded) -> Document:
 def _lines(loaded: Loaded, rate: float) -> Iterator[str]:
     """Times in the form of ST's profiler: milliseconds, then cycles [before, NPU, after]."""
     on_board = f"{loaded.board}: {loaded.line}; cycles as its firmware measured them"
-    yield _VIRTUAL if loaded.board == VIRTUAL else on_board
-    yield f"{'':24}{'ms':>10}   [{'before':>13}{'NPU':>13}{'after':>13} ]"
-    parts = [(e.pre, e.npu, e.post) for e in loaded.epochs]
-    for epoch, cycles in zip(loaded.epochs, parts, strict=True):
-        yield _row(f"epoch {_numbers(epoch)}", epoch.kind, loaded.mhz, cycles)
-    yield "-" * 82
-    sums = [sum(part) for part in zip(*parts, strict=True)] or [0, 0, 0]
-    yield _row("total", "", loaded.mhz, sums)
+    yield VIRTUAL_TIMES if loaded.board == VIRTUAL else on_board
+    yield from time_lines(loaded.epochs, loaded.mhz)
+    sums = _sums(loaded.epochs)
     share = "".join(f"{100 * part / max(1, sum(sums)):12.1f}%" for part in sums)
     yield f"{f'{rate:.2f} inf/s':>34}   [{share} ]"
     yield from (f"output {k}: sha256 {digest}" for k, digest in enumerate(loaded.outputs))
+
+
+def time_lines(epochs: Sequence[EpochTime], mhz: float) -> Iterator[str]:
+    """Every block of epochs, and their sum."""
+    yield f"{'':24}{'ms':>10}   [{'before':>13}{'NPU':>13}{'after':>13} ]"
+    for epoch in epochs:
+        yield _row(f"epoch {_numbers(epoch)}", epoch.kind, mhz, (epoch.pre, epoch.npu, epoch.post))
+    yield "-" * 82
+    yield _row("total", "", mhz, _sums(epochs))
+
+
+def _sums(epochs: Sequence[EpochTime]) -> list[int]:
+    return [sum(part) for part in zip(*((e.pre, e.npu, e.post) for e in epochs), strict=True)] or [0, 0, 0]
 
 
 def _numbers(epoch: EpochTime) -> str:

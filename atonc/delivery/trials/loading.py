@@ -8,6 +8,7 @@ import struct
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
+from functools import cache
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,13 @@ def build_loader(runtime: Runtime, folder: Path) -> Path:
     )
     objects = building.compile_units(toolchain, [unit], folder)
     return building.link(toolchain, [*common, *objects], folder / "loader.elf", PLACEMENT)
+
+
+@cache
+def _loader(secure: bool, debug_info: bool) -> bytes:
+    """The firmware for images of this kind: a file may hold several."""
+    with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
+        return build_loader(loader_runtime(secure=secure, debug_info=debug_info), Path(temporary)).read_bytes()
 
 
 class LoaderRig(Rig):
@@ -360,8 +368,9 @@ def installed(wanted: LoadPlan) -> tuple[LoaderRig, str]:
             remedy=f"build it with atonc reloc --cpu {board_cpu()}",
         )
     with tempfile.TemporaryDirectory(prefix="atonc_") as temporary:
-        runtime = loader_runtime(secure=flags.secure, debug_info=flags.debug_info)
-        rig = LoaderRig(build_loader(runtime, Path(temporary)))
+        elf = Path(temporary, "loader.elf")
+        elf.write_bytes(_loader(flags.secure, flags.debug_info))
+        rig = LoaderRig(elf)
     spot = Spot(COPY if wanted.copy else XIP, wanted.address, wanted.params_address)
     if wanted.external:
         spot = replace(spot, exec_ram=EXT_EXEC_RAM, exec_ram_bytes=EXT_EXEC_RAM_BYTES)

@@ -360,8 +360,8 @@ def load(folder: str | PathLike[str], name: str | None = None) -> EmulatedNetwor
 def run(
     network: Compilation | Compiled | EmulatedNetwork | str | PathLike[str], inputs: Mapping[str, Any]
 ) -> dict[str, Array]:
-    """Outputs by name, as the emulated chip computes them: of what `compile` or `load` gave, of a folder, or of a file
-    of `--layout tflite`, whose other operators LiteRT runs.
+    """Outputs by name, as the emulated chip computes them: of what `compile` or `load` gave, of a folder, of a file
+    of `--layout tflite`, whose other operators LiteRT runs, or of an ExecuTorch program (.pte) with our delegates.
 
     Inputs by name: codes in the type of the input, real numbers (float), which become codes, or images.
 
@@ -374,11 +374,17 @@ def run(
     from atonc.machine.emu.network import EmulatedNetwork
 
     if isinstance(network, str | PathLike):
-        if Path(network).suffix.lower() == ".tflite":
+        kind = Path(network).suffix.lower()
+        if kind == ".tflite":
             from atonc.delivery.trials.tflite_running import TfliteRunner
 
-            with TfliteRunner(Path(network)) as runner:
-                return runner.run(inputs)
+            with TfliteRunner(Path(network)) as tflite:
+                return tflite.run(inputs)
+        if kind == ".pte":
+            from atonc.delivery.trials.pte_running import PteRunner
+
+            with PteRunner(Path(network)) as program:
+                return program.run(inputs)
         network = load(network)
     if isinstance(network, EmulatedNetwork):
         return run_loaded(network, inputs)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from atonc.compiler.request.options import EDGES, MAPPING, MEMORY, MODEL, OUTPUT, STAGES, Options
 from atonc.doors.verbs.parser import ST_ONLY, Adds, add_declared, group
-from atonc.doors.verbs.reply import note
-from atonc.machine.base.declare import PAIRS, RARE, Takes, declared, option
+from atonc.doors.verbs.reply import CommandReply, file_hash, note
+from atonc.machine.base.declare import PAIRS, RARE, Takes, declared, default_of, option
 from atonc.machine.base.disk import missing, read_start, write_file
 from atonc.machine.base.errors import InputError, UnsupportedError
 from atonc.machine.base.frozen import dataclass
@@ -189,6 +189,28 @@ def model_options(verify: bool = False) -> Adds:
         parser.set_defaults(st=None)  # the command line tells when it was called by the name of ST's tool; a form never
 
     return add
+
+
+def delegates_reply(options: argparse.Namespace, *asked: type) -> CommandReply | None:
+    """What an ExecuTorch program says of its delegates, if one is given; `asked`: what the verb takes for models."""
+    file: Path | None = options.positional or options.model
+    if file is None or file.suffix.lower() != ".pte" or file.is_dir():
+        return None
+    from atonc.delivery.generate.comparing import existing
+    from atonc.delivery.texts import pte_text
+    from atonc.delivery.trials import pte_running
+
+    for member, said in (one for kind in (ModelOptions, Options, *asked) for one in declared(kind)):
+        given = getattr(options, member.name, None)
+        if (tuple(given) if isinstance(given, list) else given) not in (default_of(member), None, file):
+            raise InputError(
+                f"{said.flags[0]} with a .pte file",
+                rule="its delegates are compiled already",
+                remedy="leave it out; AtonPartitioner takes the options of the compiler",
+            )
+    program, delegates = pte_running.delegates_of(existing(file))
+    times = [pte_running.profiled(one) for one in delegates]
+    return CommandReply("delegates", pte_text.of_delegates(program, delegates, times), file_hash(file))
 
 
 def model_path(options: argparse.Namespace) -> Path:

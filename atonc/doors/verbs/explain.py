@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 from atonc.compiler.request.options import OUTPUT, Options
 from atonc.delivery.generate.comparing import is_build
-from atonc.doors.verbs.compiling import ModelOptions, analyzed, compiler_options, model_options, model_path
+from atonc.doors.verbs.compiling import (
+    ModelOptions,
+    analyzed,
+    compiler_options,
+    delegates_reply,
+    model_options,
+    model_path,
+)
 from atonc.doors.verbs.parser import SHOWN, Command, arg, flags
 from atonc.doors.verbs.reply import CommandReply, file_hash
 from atonc.insight.report.document import Chapter, Document
@@ -77,12 +84,14 @@ def _explain(options: argparse.Namespace) -> CommandReply:
 
     if options.terms:
         return CommandReply("terms", about_text.term_document(), loud=True)
+    if (found := delegates_reply(options, ExplainOptions, AccuracyOptions)) is not None:
+        return found
     if options.accuracy:
         return _accuracy(options)
     if options.search:
         model = model_path(options)
-        found = analyzed(model, compiler_options(options), options.name).compiled
-        document = explain_text.search_document(found.search, found.decisions)
+        made = analyzed(model, compiler_options(options), options.name).compiled
+        document = explain_text.search_document(made.search, made.decisions)
         return CommandReply("search", document, file_hash(model))
     if options.float or options.input or options.page or options.samples:
         raise InputError("--float, --input, --samples and --page belong to --accuracy", remedy="add --accuracy")

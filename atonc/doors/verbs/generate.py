@@ -18,6 +18,7 @@ from atonc.doors.verbs.compiling import (
     WrittenOptions,
     analyzed,
     compiler_options,
+    delegates_reply,
     model_options,
     model_path,
     write_pictures,
@@ -44,6 +45,8 @@ DECLARED = (
 
 
 def _analyze(options: argparse.Namespace) -> CommandReply:
+    if (found := delegates_reply(options, AnalyzeOptions, *DECLARED[4:-1])) is not None:
+        return found
     if options.pareto:
         return _pareto(options)
     return compiled(options, options.st.folder(options.output) if options.st else None)

@@ -1,5 +1,5 @@
-"""What was built: `atonc run` on the emulator (a folder, or the file of `--layout tflite`), `atonc view` its report in
-the browser, `atonc disasm` and `atonc asm` its epoch-controller programs to text and back."""
+"""What was built: `atonc run` on the emulator (a folder, the file of `--layout tflite`, or a .pte), `atonc view` its
+report in the browser, `atonc disasm` and `atonc asm` its epoch-controller programs to text and back."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from atonc.machine.base.words import count, port, shell
 def _run(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.generate import preflight
 
-    if options.directory.suffix.lower() == ".tflite":
-        return _run_tflite(options)
+    if options.directory.suffix.lower() in _FILES and not options.directory.is_dir():
+        return _run_file(options)
     if options.directory.suffix.lower() in (".onnx", ".pt2") and not options.directory.is_dir():
         raise InputError(
             "is a model",
             where=str(existing(options.directory)),
-            rule="run takes what was built: a folder with network.c, or the .tflite of --layout tflite",
+            rule="run takes what was built: a folder with network.c, the .tflite of --layout tflite, or a .pte",
             remedy=f"{shell('generate', options.directory, '-o', 'build')}, then {shell('run', 'build')}",
         )
     observe = bool(options.dump or options.compare or options.layers)
@@ -65,27 +65,37 @@ def _run(options: argparse.Namespace) -> CommandReply:
 
 
 _OF_FOLDERS = ("name", "weights", "blobs", "frames", "hop", "until", "dump", "compare", "layers")
+_FILES = {
+    ".tflite": "it is run as a whole: the custom operator on the virtual board, the rest with LiteRT",
+    ".pte": "it is run as a whole: delegates on the virtual board, the rest with ExecuTorch's kernels",
+}
 
 
-def _run_tflite(options: argparse.Namespace) -> CommandReply:
+def _run_file(options: argparse.Namespace) -> CommandReply:
     from atonc.delivery.generate import preflight
-    from atonc.delivery.texts import tflite_text
+    from atonc.delivery.texts import pte_text, tflite_text
+    from atonc.delivery.trials.pte_running import PteRunner
     from atonc.delivery.trials.tflite_running import TfliteRunner
     from atonc.insight.runs import runs
 
+    kind = options.directory.suffix.lower()
     asked = [f"--{name}" for name in _OF_FOLDERS if getattr(options, name)]
     if asked or options.until is not None:
         raise InputError(
-            f"{', '.join(asked) or '--until'} with a .tflite file",
-            rule="it is run as a whole: the custom operator on the virtual board, the rest with LiteRT",
-            remedy="run the build folder that the file lies in",
+            f"{', '.join(asked) or '--until'} with a {kind} file",
+            rule=_FILES[kind],
+            remedy="run the build folder that the file lies in" if kind == ".tflite" else "leave it out",
         )
     for file in (options.output, options.save_input):
         preflight.check_file(file)
-    with TfliteRunner(existing(options.directory)) as runner:
+    file = existing(options.directory)
+    with TfliteRunner(file) if kind == ".tflite" else PteRunner(file) as runner:
         inputs = runs.choose_from(runner.edges, options.inputs, options.seed)
         outputs = runner.run(inputs)
-        document = tflite_text.document(runner, outputs)
+        if isinstance(runner, TfliteRunner):
+            document = tflite_text.document(runner, outputs)
+        else:
+            document = pte_text.of_run(runner, outputs)
     for path, arrays in ((options.save_input, inputs), (options.output, outputs)):
         if path is not None:
             runs.save_arrays(path, arrays)
@@ -226,7 +236,8 @@ COMMANDS = (
         (
             arg(
                 "directory", type=Path, metavar="DIR",
-                help="folder with network.c, its blobs and weights; or a file of --layout tflite",
+                help="folder with network.c, its blobs and weights; a file of --layout tflite; or an ExecuTorch "
+                "program (.pte) with delegates of ours",
             ),
             flags(RunOptions),
             SHOWN,
