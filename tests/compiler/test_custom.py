@@ -352,3 +352,76 @@ def test_a_folder_does_not_decide_that_its_c_runs(
     for words in (["validate", "out"], ["validate", "out", "--mode", "board"], ["run", "out"]):
         assert main(words) == 2
         assert "--custom FILE" in capsys.readouterr().err
+
+
+CODES = """
+#include "atonc_custom.h"
+
+void roll(const atonc_tensor *x, const atonc_tensor *y)
+{
+    const float *in = x->data;
+    int8_t *out = y->data;
+    for (int32_t k = 0; k < y->elements; k++) {
+        out[k] = (int8_t)(in[k % x->elements] * 10);
+    }
+}
+"""
+
+
+def _coded(tmp_path: Path, shape: list[int], *more: onnx.NodeProto, **row: Any) -> Compiled:
+    """Real numbers in, codes out, which the file hands to a QuantizeLinear."""
+    make, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    nodes = [
+        make("Roll", ["x"], ["w"], name="rolled", domain=make_custom.DOMAIN),
+        make("QuantizeLinear", ["w", "s", "z"], ["q"]),
+        make("DequantizeLinear", ["q", "s", "z"], ["y"]),
+        *more,
+    ]
+    held = [onnx.numpy_helper.from_array(np.asarray(v), k) for k, v in (("s", np.float32(0.3)), ("z", np.int8(4)))]
+    outputs = [info(name, onnx.TensorProto.FLOAT, shape) for name in ("y", *(node.output[0] for node in more))]
+    graph = onnx.helper.make_graph(nodes, "g", [info("x", onnx.TensorProto.FLOAT, [1, 8])], outputs, held,
+                                   value_info=[info("w", onnx.TensorProto.FLOAT, shape)])  # fmt: skip
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid(make_custom.DOMAIN, 1)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    (tmp_path / "roll.c").write_text(CODES)
+    row = {"attributes": [], "inputs": ["float32"], **row}
+    known = json.loads((EXAMPLE / "operators.json").read_text())["operators"][0]
+    (tmp_path / "operators.json").write_text(json.dumps({"operators": [known | row]}))
+    return compiled(tmp_path / "m.onnx", str(tmp_path / "operators.json"), allow_float=True)
+
+
+def test_codes_that_it_gives_are_those_of_the_quantize_linear_behind_it(tmp_path: Path) -> None:
+    found = _coded(tmp_path, [1, 5])  # the shape is that of the file
+    x = np.linspace(-3, 3, 8, dtype=np.float32).reshape(1, 8)
+    y = Emulation(found.program, found.graph, found.memory.pools).run({"x": x})["y"]
+    assert np.allclose(y, (np.trunc(x[:, :5] * 10) - 4) * 0.3, atol=1e-5)
+
+
+def test_codes_for_several_readers_and_other_shapes_are_refused(tmp_path: Path) -> None:
+    relu = onnx.helper.make_node("Relu", ["w"], ["r"])
+    with pytest.raises(AtoncError, match="read by others than one QuantizeLinear"):
+        _coded(tmp_path, [1, 5], relu)
+    with pytest.raises(AtoncError, match=r"has shape \(1, 5\), its declaration \(1, 4\)"):
+        _coded(tmp_path, [1, 5], outputs=[{"type": "int8", "shape": [1, 4]}])
+    with pytest.raises(AtoncError, match="read by others than one QuantizeLinear to uint8"):
+        _coded(tmp_path, [1, 5], outputs=["uint8"])
+
+
+def test_constants_of_uint8_stay_uint8(tmp_path: Path) -> None:
+    body = "o[k] = (uint8_t)(p[k] + q[k] - b->zero_point);"
+    (tmp_path / "add.c").write_text(
+        '#include "atonc_custom.h"\nvoid add(const atonc_tensor *a, const atonc_tensor *b, const atonc_tensor *y) {\n'
+        "const uint8_t *p = a->data, *q = b->data; uint8_t *o = y->data;\n"
+        f"for (int k = 0; k < y->elements; k++) {{ {body} }} }}\n"
+    )
+    table = (np.arange(8) + 100).astype(np.uint8).reshape(1, 8)
+    tensors = [T("a", (1, 8), "uint8", 0.1, 7), T("t", (1, 8), "uint8", 0.1, 5, data=table)]
+    tensors += [T("y", (1, 8), "uint8", 0.1, 9), T("z", (1, 8), "uint8", 0.1, 9)]
+    ops = [O("CUSTOM:Add", ["a", "t"], ["y"]), O("RELU", ["y"], ["z"])]
+    (tmp_path / "m.tflite").write_bytes(tflite_models.build(tensors, ops, ["a"], ["z"]))
+    row = {"name": "Add", "function": "add", "sources": ["add.c"], "inputs": ["uint8"] * 2, "outputs": ["uint8"]}
+    (tmp_path / "operators.json").write_text(json.dumps({"operators": [row]}))
+    found = compiled(tmp_path / "m.tflite", str(tmp_path / "operators.json"))
+    a = (np.arange(8) * 9).astype(np.uint8).reshape(1, 8)
+    z = Emulation(found.program, found.graph, found.memory.pools).run({"a": a})["z"]
+    assert np.array_equal(z, np.maximum(a + table - 5, 9))

@@ -135,13 +135,15 @@ class Everything(nn.Module):  # type: ignore[misc, name-defined]
     def __init__(self) -> None:
         super().__init__()
         self.first, self.back = nn.Conv2d(3, 4, 3, 2, 1), nn.ConvTranspose2d(4, 4, 2, 2)
+        self.spread = nn.ConvTranspose2d(4, 4, 3, 2, 1, output_padding=1, groups=2)
         self.group, self.instance, self.slopes = nn.GroupNorm(2, 4), nn.InstanceNorm2d(4), nn.PReLU(4)
 
     def forward(self, image: Any) -> Any:
         x = torch.sigmoid(self.first(image)) + 0.25
-        whole = (self.back, self.group, self.instance, self.slopes, F.hardswish, F.hardsigmoid, F.silu, F.gelu, F.elu,
-                 torch.tanh, F.leaky_relu, torch.abs, torch.neg, torch.exp, torch.log, torch.sqrt, torch.rsqrt,
-                 torch.reciprocal, torch.sin, torch.cos, torch.erf, torch.floor, torch.ceil, torch.round)  # fmt: skip
+        whole = (self.back, self.spread, self.group, self.instance, self.slopes, F.hardswish, F.hardsigmoid, F.silu,
+                 F.gelu, F.elu, torch.tanh, F.leaky_relu, torch.abs, torch.neg, torch.exp, torch.log, torch.sqrt,
+                 torch.rsqrt, torch.reciprocal, torch.sin, torch.cos, torch.erf, torch.floor, torch.ceil,
+                 torch.round)  # fmt: skip
         y = x.squeeze(0)
         parts = torch.split(x, [1, 3], 1)
         others = (

@@ -90,6 +90,8 @@ def test_a_dry_run_changes_nothing(config: Path) -> None:
         (StepResult(skipped="no board"), False, ["skipped: no board"]),
         (StepResult(("a.c", "b.c"), note="look"), True, ["would change 2 files:", "a.c", "b.c", "note: look"]),
         (StepResult(("a.c",)), False, ["wrote: 1 file", "a.c"]),
+        (StepResult(("a.c",), diff="-old\n+new\n"), True, ["would change 1 file:", "a.c", "-old", "+new"]),
+        (StepResult(note="would run\nflasher -w"), True, ["would run", "flasher -w"]),
     ],
 )
 def test_a_step_says_what_it_did(result: StepResult, dry_run: bool, said: list[str]) -> None:

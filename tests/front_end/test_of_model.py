@@ -15,7 +15,7 @@ from atonc.delivery.front_end.image import load
 from atonc.delivery.front_end.image_twin import ImageFrontEnd
 from atonc.delivery.front_end.of_model import as_toml, declared
 from atonc.doors.cli.cli import main
-from atonc.machine.base.errors import UnsupportedError
+from atonc.machine.base.errors import InputError, UnsupportedError
 
 onnx = pytest.importorskip("onnx")
 Array = np.ndarray[Any, Any]
@@ -173,6 +173,8 @@ REFUSED: dict[str, tuple[Sequence[Step], dict[str, Any], str]] = {
     "green first": ((CAST, ("Gather", [np.array([1, 0, 2])], {"axis": 3}), TURN, UNIT), {}, "colours of the image"),
     "a curve": ((CAST, TURN, UNIT, ("Sqrt", [], {})), {}, "no part of a front end"),
     "bytes are too few": ((CAST, TURN, resize(32, 40), UNIT), {"code": np.int16, "scale": 1e-4, "zero": 0}, "20 codes"),
+    "more axes": ((CAST, ("Gather", [np.zeros((1, 48), np.int64)], {"axis": 1}),
+                   ("Reshape", [np.array([1, 48, 64, 3])], {}), TURN, UNIT), {}, "no part of a front end"),
     "floats": ((TURN, UNIT), {"kind": 1}, "0 inputs of bytes"),
 }  # fmt: skip
 
@@ -198,6 +200,8 @@ def test_generate_begins_the_network_at_its_first_quantisation(
     assert load(build / "network_front_end.toml") == declared(path).pipeline
     assert (build / "network_front_end.c").exists() and not (tmp_path / "plain/network_front_end.c").exists()
     image = np.random.default_rng(2).integers(0, 256, (48, 64, 3)).astype(np.uint8)
+    with pytest.raises(InputError, match="cut_inputs='codes'"):
+        atonc.compile(path).save(tmp_path / "saved", front_end=path)
     whole, behind = atonc.compile(path), atonc.compile(path, cut_inputs="codes")
     codes = atonc.front_end(path)(image).transpose(2, 0, 1)[None]
     first, second = whole.run({"image": image[None]})["out"], behind.run({"codes": codes})["out"]

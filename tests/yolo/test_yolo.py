@@ -19,6 +19,7 @@ from atonc.delivery.yolo.data import read_data
 from atonc.delivery.yolo.heads import sides, yolo_model
 from atonc.doors.cli import cli
 from atonc.insight.evaluating.datasets import Dataset, DatasetEntry, Fit
+from atonc.insight.evaluating.decoders import decoder_for, family
 from atonc.insight.evaluating.metrics import metric_for
 from atonc.insight.quantizing import loading
 from atonc.machine.base.errors import AtoncError, InputError
@@ -242,6 +243,25 @@ def test_an_overlap_that_is_asked_for_counts() -> None:
     for iou, wanted in ((0.0, 2), (0.5, 1), (1.0, 2)):
         metric = metric_for("map", {"decoder": "yolo26_heads", "anchors": (), "iou": iou}, shapes, (SIDE, SIDE))
         assert len(metric.record(outputs, None, Fit(size=(SIDE, SIDE)))) == wanted
+
+
+@pytest.mark.parametrize("bins", [1, 16])
+def test_scores_of_one_class_may_have_their_channel_in_front(bins: int) -> None:
+    """So a program gives them that was asked for channels last; and a float model has all channels in front."""
+    grids, random = (8, 4), np.random.default_rng(3)
+    last = [random.normal(0, 2, (1, n, n, width)).astype(np.float32) for width in (4 * bins, 1) for n in grids]
+    mixed = [one if one.shape[3] > 1 else one.reshape(1, 1, *one.shape[1:3]) for one in last]
+    first = [np.ascontiguousarray(one.transpose(0, 3, 1, 2)) for one in last]
+    name = "yolov8_heads" if bins > 1 else "yolo26_heads"
+    found = []
+    for outputs in (last, mixed, first):
+        shapes = [one.shape for one in outputs]
+        assert family(shapes) == name
+        found.append(decoder_for(name, (), shapes, (64, 64)).within(score=0.3, overlap=0.7, most=50)(outputs))
+    assert len(found[0].scores) > 5
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0].corners, other.corners)
+        np.testing.assert_array_equal(found[0].scores, other.scores)
 
 
 def test_a_pt_needs_their_package(

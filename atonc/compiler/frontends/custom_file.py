@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from atonc.compiler.ir.types import check_shape
 from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.disk import read_file
@@ -148,7 +150,7 @@ class _File:
         if not _is_number(scale) or scale < 0 or not _is_whole(zero) or not -(1 << 15) <= zero < 1 << 16:
             raise self.fail(f"{name}: scale {str(scale)[:40]}, zero_point {str(zero)[:40]} are no format of codes")
         known = None if shape == _SAME else check_shape(tuple(shape), name)
-        return CustomOutput(kind, known, float(scale), zero)
+        return CustomOutput(kind, known, float(np.float32(scale)), zero)  # as files have scales
 
     def _attribute(self, row: Any, name: str) -> CustomValue:
         row = {"name": row, "type": None} if isinstance(row, str) else row

@@ -28,11 +28,12 @@ from atonc.compiler.ops.registry import filed
 from atonc.compiler.ops.rounding import ATTRIBUTE, TO_EVEN
 from atonc.compiler.ops.shapes import infer_shape
 from atonc.compiler.ops.values import same_codes
-from atonc.machine.base.errors import ModelError, UnsupportedError
+from atonc.machine.base.errors import InputError, ModelError, UnsupportedError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.user_c import CustomOperator
 
 MAX_FOLDED_ELEMENTS = 1 << 22
+CODED = ("int8", "uint8", "int16")  # what QuantizeLinear makes, and never takes
 MOST_TOLD = 4  # inputs whose value somebody might give
 
 
@@ -181,9 +182,17 @@ class Builder:
         alone = alone and x.name not in self.read_by  # nor an operator that the same node became
         alone = alone and index is not None and self.ops[index].kind not in READ_AGAIN
         alone = alone and (index is None or may_give(self.ops[index], x.name, dtype))
-        if index is not None and alone and (x.is_float or passes_codes(self.ops[index])):
+        coded = index is not None and self.ops[index].kind == "custom" and x.dtype in CODED and x.quant is None
+        if index is not None and alone and (x.is_float or coded or passes_codes(self.ops[index])):
             self._rewrite_output(index, x, Tensor(target, x.shape, dtype, quant), target, node)
             return
+        if coded:
+            raise InputError(
+                f"{source!r} is read by others than one QuantizeLinear to {x.dtype}",
+                where=node,
+                rule="C that is declared to give codes gives those of the QuantizeLinear behind it",
+                remedy="declare the output as float32, or give it one QuantizeLinear of that type",
+            )
         made = self.emit("quantize", node, [x], [Tensor(target, x.shape, dtype, quant)], {ATTRIBUTE: TO_EVEN})
         self.bind(target, made[0])
 
@@ -268,6 +277,7 @@ class Builder:
     computed: frozenset[str] = frozenset()  # ONNX names that nodes of the file give
     inlined = inlined_bytes = depth = 0  # nodes of inner graphs so far, bytes of their constants, how deep they are
     inline: Callable[[Any, str, Mapping[str, str]], list[str]]  # reads an inner graph; set by whoever reads the file
+    stated: Mapping[str, tuple[int, ...]] = {}  # shapes that the file says of values
     custom: Mapping[str, CustomOperator] = {}  # C operators of the user, by kind
     # outputs in their order with the declared element type, "" where the file says none, None where the user cut
     output_types: Mapping[str, str | None] = {}

@@ -19,7 +19,8 @@ def translate(node: Node, operator: CustomOperator) -> None:
     inputs = [_input(node, index, kind) for index, kind in enumerate(operator.inputs)]
     between = any(one.quant is not None and name not in node.builder.codes
                   for one, name in zip(inputs, node.inputs, strict=True))  # fmt: skip
-    outputs = [_output(name, one, inputs[0], between) for name, one in zip(node.outputs, operator.outputs, strict=True)]
+    pairs = zip(node.outputs, operator.outputs, strict=True)
+    outputs = [_output(node, name, one, inputs[0], between) for name, one in pairs]
     attrs = {OPERATOR: operator, VALUES: values_of(node.name, operator, lambda one: node.attrs.get(one.name))}
     for name, made in zip(node.outputs, node.builder.emit("custom", node.name, inputs, outputs, attrs), strict=True):
         node.builder.bind(name, made)
@@ -37,7 +38,10 @@ def _input(node: Node, index: int, kind: str) -> Tensor:
     return tensor
 
 
-def _output(name: str, one: CustomOutput, first: Tensor, between: bool) -> Tensor:
+def _output(node: Node, name: str, one: CustomOutput, first: Tensor, between: bool) -> Tensor:
     quant = Quantisation.per_tensor(one.scale, one.zero_point) if one.scale else None
     kind = "float32" if between and quant is None else one.type
-    return Tensor(name, first.shape if one.shape is None else one.shape, kind, quant)
+    stated = node.builder.stated.get(name, one.shape or first.shape)
+    if one.shape not in (None, stated):
+        raise unlike(node.name, f"{name!r} has shape {stated}, its declaration {one.shape}")
+    return Tensor(name, stated, kind, quant)

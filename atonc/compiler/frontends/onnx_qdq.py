@@ -75,7 +75,7 @@ def read_onnx(
     ends, tail = ends_of(model, cut_outputs)
     outputs = ends or [output.name for output in graph.output]
     builder = _start(graph, outputs)
-    builder.custom = custom
+    builder.custom, builder.stated = custom, _stated(graph) if custom else {}
     notes = require_names(fixed_shapes or {}, open_sizes(graph.input), {v.name for v in graph.input})
     inputs = _read_edges(graph, builder, fixed_shapes or {})
     opsets = {entry.domain: int(entry.version) for entry in model.opset_import}
@@ -158,6 +158,16 @@ def _start(graph: Any, outputs: Sequence[str]) -> Builder:
     builder.computed = frozenset(name for node in graph.node for name in node.output)
     builder.output_types = {name: types.get(name) for name in outputs}
     return builder
+
+
+def _stated(graph: Any) -> dict[str, tuple[int, ...]]:
+    """Shapes that the file says of values, where all sizes are numbers."""
+    found = dict[str, tuple[int, ...]]()
+    for value in (*graph.value_info, *graph.output):
+        if value.type.WhichOneof("value") == "tensor_type" and value.type.tensor_type.HasField("shape"):
+            sizes = tuple(int(dim.dim_value) for dim in value.type.tensor_type.shape.dim)
+            found |= {value.name: check_shape(sizes, value.name)} if all(size > 0 for size in sizes) else {}
+    return found
 
 
 def _read_edges(graph: Any, builder: Builder, fixed_shapes: Mapping[str, Any]) -> list[str]:

@@ -91,7 +91,8 @@ def shifted(tensor: Tensor) -> Tensor:
 def _as_uint8(tensor: Tensor, editor: Editor) -> str:
     """The codes as the model has them, under a name of their own."""
     quant = tensor.quant and replace(tensor.quant, zero_points=tensor.quant.zero_points + 128)
-    return editor.add(replace(tensor, name=f"{tensor.name}:uint8", dtype="uint8", quant=quant))
+    data = None if tensor.data is None else (tensor.data.astype(np.int16) + 128).astype(np.uint8)
+    return editor.add(replace(tensor, name=f"{tensor.name}:uint8", dtype="uint8", quant=quant, data=data))
 
 
 def _shift_edges(op: Op, editor: Editor, moved: set[str]) -> list[Op]:
@@ -119,6 +120,8 @@ def _input(name: str, op: Op, editor: Editor, moved: set[str]) -> str:
     tensor = editor.tensor(name)
     if op.kind in CODE_READERS and name in moved:
         made = _as_uint8(tensor, editor)
+        if tensor.is_constant:
+            return made
         editor.append(Op("int8_to_uint8", f"{op.name}:uint8", (name,), (made,), {}, op.origin))
         return made
     if op.kind in CODE_READERS or not _is_uint8(tensor):

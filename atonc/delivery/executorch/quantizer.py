@@ -55,6 +55,10 @@ class AtonQuantizer(Quantizer):  # type: ignore[misc]
             qscheme=torch.per_channel_symmetric,
         )
 
+        self._alike = QuantizationSpec(
+            torch.int8, MinMaxObserver.with_args(eps=_LEAST_SCALE), -most, most, qscheme=torch.per_tensor_symmetric
+        )
+
     def annotate(self, model: Any) -> Any:
         for node in model.graph.nodes:
             if node.op == "call_function" and _is_float(node) and _KEY not in node.meta:
@@ -72,9 +76,12 @@ class AtonQuantizer(Quantizer):  # type: ignore[misc]
             self._computed(node)
             return
         transposed = "transpose" in str(node.target)
-        inputs = {source: self.activation, weights: self._weight(ch_axis=int(transposed))}
+        grouped = transposed and node.meta["val"].shape[1] != weights.meta["val"].shape[1]
+        # an output channel of a transposed convolution in groups is no slice of its weights
+        scaled = self._alike if grouped else self._weight(ch_axis=int(transposed))
+        inputs = {source: self.activation, weights: scaled}
         if rest and rest[0] is not None:
-            inputs[rest[0]] = _bias(node, source, weights)
+            inputs[rest[0]] = _bias(node, source, weights, scaled.qscheme)
         self._note(node, inputs)
 
     def _computed(self, node: Any) -> None:
@@ -120,12 +127,12 @@ def _is_constant(node: Any) -> bool:
     return bool(node.op == "get_attr")
 
 
-def _bias(node: Any, source: Any, weights: Any) -> Any:
+def _bias(node: Any, source: Any, weights: Any, scheme: Any) -> Any:
     def derived(observers: Any) -> tuple[Any, Any]:
         scales = observers[0].calculate_qparams()[0] * observers[1].calculate_qparams()[0]
         return scales, torch.zeros_like(scales, dtype=torch.int32)
 
     least, most = -(1 << 31), (1 << 31) - 1
     return DerivedQuantizationSpec(
-        [(source, node), (weights, node)], derived, torch.int32, least, most, torch.per_channel_symmetric, ch_axis=0
+        [(source, node), (weights, node)], derived, torch.int32, least, most, scheme, ch_axis=0
     )

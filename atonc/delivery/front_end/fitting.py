@@ -140,7 +140,9 @@ def fitted(view: CompileView, source: Source) -> Fitted:
     found = [info for info in inputs if info.type in _TYPES and _order(info, pipeline) is not None]
     if len(found) != 1:
         takes = [(one.label, one.type.lower(), one.mem_shape) for one in inputs]
-        raise _no_input(view.name, pipeline, takes, len(found))
+        error = _no_input(view.name, pipeline, takes, len(found))
+        error.remedy = f"let the network begin there: cut_inputs={own.tensor!r}" if own else error.remedy
+        raise error
     info, mhz = found[0], view.compiled.target.machine.clocks.cpu_mhz
     codes, order = _codes(view, info), _order(info, pipeline)
     _require_codes(pipeline, codes, info.label)

@@ -97,23 +97,25 @@ def declared(path: Path) -> OwnFrontEnd:
 def found_in(graph: Graph) -> OwnFrontEnd | None:
     """None where nothing of interest stands in front of the first quantisation."""
     try:
-        kinds = {op.kind for op in _Head.of(graph).ops}
+        head = _Head.of(graph)
     except UnsupportedError:
         return None
-    return None if kinds <= {"cast", "quantize"} else of_graph(graph)
+    plain = {op.kind for op in head.ops} <= {"cast", "quantize"} or len(head.image.shape) < 3  # no rows of numbers
+    return None if plain else of_graph(graph)
 
 
 def of_graph(graph: Graph) -> OwnFrontEnd:
     """UnsupportedError where its first operators are no front end."""
     head = _Head.of(graph)
-    view = head.view()
-    refusals = []
-    for pipeline in head.pipelines(view):
-        try:
-            return head.compared(pipeline)
-        except UnsupportedError as error:
-            refusals.append(error)
-    raise min(refusals, key=lambda error: float(error.rule.split()[0]))
+    own, apart = min((head.compared(one) for one in head.pipelines(head.view())), key=lambda found: found[1])
+    if apart > (HALF_BYTE if head.blends else SAME_BYTE) or own.worst > MOST_STEP:
+        raise _refused(
+            f"a front end of bytes would be {count(own.worst, 'code')} from the model's operators",
+            graph.name, f"{apart:.3g} bytes apart before they are quantised; {MOST_STEP} code is let pass",
+            "nearest with nearest_mode floor at asymmetric, or round_prefer_ceil; linear without antialias; "
+            "numbers for each colour, not for each pixel; an input of 8 bits",
+        )  # fmt: skip
+    return own
 
 
 def _refused(what: str, where: str, rule: str, remedy: str) -> UnsupportedError:
@@ -208,6 +210,8 @@ class _Head:
             return replace(view, axes="".join(view.axes[k] for k in op.attrs["perm"]))
         if op.kind == "reshape":
             return replace(view, axes=self._reshaped(op, view, before, shape))
+        if len(shape) != len(before):
+            raise self._no_part(op, f"{_shape(before)} to {_shape(shape)}")
         along = "".join(view.axes[k] for k in op.attrs.get("axes", (op.attrs.get("axis", 0),)))
         if op.kind in ("gather", "concat", "split", "reverse") and along == "c":
             return view
@@ -226,13 +230,14 @@ class _Head:
         raise self._no_part(op, f"{_shape(before)} to {_shape(shape)}")
 
     @property
-    def _blends(self) -> bool:
+    def blends(self) -> bool:
+        """Whether pixels are mixed, which ends between two bytes."""
         return any(op.kind == "resize_linear" for op in self.ops)
 
     def _resized(self, op: Op, view: PixelSource, before: Sequence[int], shape: Sequence[int]) -> PixelSource:
         """Nearest pixels along one axis and then along the other are one resize; what else is two is none."""
         sizes = dict(zip(view.axes, shape, strict=True))
-        if view.resized is not None and (self._blends or view.offset != (0, 0)):
+        if view.resized is not None and (self.blends or view.offset != (0, 0)):
             raise self._no_part(op, "it is the second resize")
         if dict(zip(view.axes, before, strict=True)).get("c") != sizes.get("c"):
             raise self._no_part(op, f"{_shape(before)} to {_shape(shape)}")
@@ -319,7 +324,7 @@ class _Head:
         size = axes["w"], axes["h"]
         resized = view.resized or view.box[2:]
         width, height = self.size
-        resize = ImageResize(*size, "bilinear" if self._blends else "nearest")
+        resize = ImageResize(*size, "bilinear" if self.blends else "nearest")
         if size[0] > resized[0] or size[1] > resized[1]:
             corner = byte_of(float(self.reals(np.zeros((height, width, self._channels), np.uint8))[0, 0, 0]))
             if corner is None:
@@ -345,8 +350,8 @@ class _Head:
                 )  # fmt: skip
             yield load_image(made)
 
-    def compared(self, pipeline: ImagePipeline) -> OwnFrontEnd:
-        """Against the operators, on made images."""
+    def compared(self, pipeline: ImagePipeline) -> tuple[OwnFrontEnd, float]:
+        """Against the operators, on made images; and by how many bytes the twin is off before it is quantised."""
         twin, real = ImageFrontEnd(pipeline), ImageFrontEnd(load_image(pipeline.for_input(Codes())))
         factor = np.array(pipeline.normalise.deviation)
         low, high = CODE_TYPES[self.codes.dtype]
@@ -358,15 +363,8 @@ class _Head:
             exact = np.clip(np.rint(theirs / self.codes.scale) + self.codes.zero_point, low, high)
             steps = np.abs(exact - twin(image).astype(np.float64))
             total, differ, worst = total + steps.size, differ + int((steps > 0).sum()), max(worst, int(steps.max()))
-        if apart > (HALF_BYTE if self._blends else SAME_BYTE) or worst > MOST_STEP:
-            raise _refused(
-                f"a front end of bytes would be {count(worst, 'code')} from the model's operators",
-                self.graph.name, f"{apart:.3g} bytes apart before they are quantised; {MOST_STEP} code is let pass",
-                "nearest with nearest_mode floor at asymmetric, or round_prefer_ceil; linear without antialias; "
-                "numbers for each colour, not for each pixel; an input of 8 bits",
-            )  # fmt: skip
         names = tuple(dict.fromkeys(name for op in self.ops for name in (op.origin or (op.name,))))
-        return OwnFrontEnd(pipeline, self.codes.name, names, total, differ, worst)
+        return OwnFrontEnd(pipeline, self.codes.name, names, total, differ, worst), apart
 
 
 def _axes(shape: Sequence[int]) -> str:

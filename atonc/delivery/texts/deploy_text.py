@@ -15,12 +15,12 @@ _MOST_SKIPPED = 4
 
 def lines(done: FinishedStep, dry_run: bool, verbose: bool = False) -> Iterator[str]:
     """While it goes on: one line a step, then the files; of a dry run the patch."""
-    yield f"{done.step:<13} {done.seconds:7.1f} s  {_summary(done, dry_run)}"
+    yield from f"{done.step:<13} {done.seconds:7.1f} s  {_summary(done, dry_run)}".splitlines()
     changed, more = done.result.changed, [f"note: {done.result.note}"] if done.result.note else []
     shown = [*at_most(len(changed) if verbose else _SHOWN, changed, "and {} more"), *(more if changed else [])]
     yield from (f"{'':25}{line}" for line in shown)
     if done.result.diff:
-        yield done.result.diff.rstrip("\n")
+        yield from done.result.diff.rstrip("\n").split("\n")
 
 
 def _summary(done: FinishedStep, dry_run: bool) -> str:

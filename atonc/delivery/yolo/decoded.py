@@ -15,14 +15,13 @@ from atonc.delivery.yolo.heads import BINS, YoloModel
 from atonc.insight.evaluating.decoders import YOLOV8_HEADS
 from atonc.machine.base.errors import UnsupportedError
 
-OUTPUT = "boxes"
 STEPS = 255
 SHARES = (1 / STEPS, -128)  # scale and zero point of 0 to 1
 MIXED = {"middle": [[-1, 0, 1, 0], [0, -1, 0, 1]], "size": [[1, 0, 1, 0], [0, 1, 0, 1]]}  # of left, top, right, bottom
 
 
 def decoded(network: Any, model: YoloModel, where: str) -> Any:
-    """`network`: what `quantize` made of the model up to its heads, as ONNX. Its one output is `OUTPUT`."""
+    """`network`: what `quantize` made of the model up to its heads, as ONNX. It ends with the one tensor."""
     return _Tail(network, model, where).finished()
 
 
@@ -38,7 +37,7 @@ class _Tail:
         self.makers = {name: node for node in graph.node for name in node.output}
         self.stored = {one.name: one for one in graph.initializer}
         self.prefix = "decoded"
-        while any(name.startswith(self.prefix) for name in (*self.makers, *self.stored, OUTPUT)):
+        while any(name.startswith(self.prefix) for name in (*self.makers, *self.stored)):
             self.prefix += "_"
         self.bins = BINS if model.family == YOLOV8_HEADS.name else 1
         shapes = {one.name: [dim.dim_value for dim in one.type.tensor_type.shape.dim] for one in graph.output}
@@ -50,12 +49,10 @@ class _Tail:
     def finished(self) -> Any:
         grids = [self.grid(k) for k in range(len(self.sizes))]
         every = self.node("Concat", grids, "all", axis=2)
+        end = self.node("QuantizeLinear", [every, *self.edge("all", *SHARES)], "boxes")
         graph, shape = self.network.graph, [1, 4 + self.classes, sum(map(prod, self.sizes))]
-        graph.node.append(
-            self.onnx.helper.make_node("QuantizeLinear", [every, *self.edge("all", *SHARES)], [OUTPUT], OUTPUT)
-        )
         del graph.output[:]
-        graph.output.append(self.onnx.helper.make_tensor_value_info(OUTPUT, self.onnx.TensorProto.INT8, shape))
+        graph.output.append(self.onnx.helper.make_tensor_value_info(end, self.onnx.TensorProto.INT8, shape))
         self.onnx.checker.check_model(self.network)
         return self.network
 

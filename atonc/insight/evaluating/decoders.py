@@ -221,6 +221,7 @@ class HeadShapes(NamedTuple):
 def _head_shapes(shapes: Shapes, channel: int) -> HeadShapes:
     """`channel`: the axis of the channels, 1 or 3."""
     _require(len(shapes) > 3 and all(len(shape) == 4 and shape[0] == 1 for shape in shapes))
+    shapes = _single_last(shapes) if channel == 3 else shapes
     found = [(shape[2:] if channel == 1 else shape[1:3], shape[channel]) for shape in shapes]
     grids = [grid for grid, _ in found]
     _require(grids[0] in grids[1:])
@@ -233,8 +234,14 @@ def _head_shapes(shapes: Shapes, channel: int) -> HeadShapes:
     return HeadShapes(grids[:own], [one.pop() for one in channels], found[-1] if len(found) % own else None)
 
 
+def _single_last(shapes: Shapes) -> Shapes:
+    """A program whose outputs end with their channels may have a single one in front: the bytes are the same."""
+    return [(1, *shape[2:], 1) if shape[1] == 1 else shape for shape in shapes]
+
+
 def _heads(family: DetectorFamily, shapes: Shapes, side: Side, anchors: int) -> Fitted:
-    last = all(_square(shape[1:3], side) for shape in shapes if len(shape) == 4)
+    _require(all(len(shape) == 4 for shape in shapes))
+    last = all(_square(shape[1:3], side) for shape in _single_last(shapes))
     told = _head_shapes(shapes, 3 if last else 1)
     (width, classes, *more), own = told.channels, len(told.grids)
     _require(all(_square(grid, side) for grid in told.grids) and (width > 4) == (family.point_offset == 0))

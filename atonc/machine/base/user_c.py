@@ -8,12 +8,12 @@ door for agents refuse the option.
 
 from __future__ import annotations
 
-import atexit
 import itertools
 import math
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from functools import cache
@@ -39,6 +39,7 @@ LISTS = {"ints": "int32_t", "floats": "float", "bytes": "uint8_t"}  # they are f
 MOST_SECONDS = 10  # of the processor, for a call on this computer
 FLAGS = ("-std=gnu11", "-O1", "-g0", "-ffp-contract=off", "-w")
 _OURS = package_folder().joinpath("machine", "runtime", "custom")
+_TEMPORARY = "atonc-custom-"
 _PATIENCE_S = 120  # for a function that sleeps
 
 Value = int | float | tuple[int | float, ...]
@@ -127,9 +128,15 @@ class CustomCall:
             error.where = error.where or where
             raise
         try:
-            done = subprocess.run([program], input=b"".join(inputs), capture_output=True, timeout=_PATIENCE_S)
+            with tempfile.TemporaryDirectory(prefix=_TEMPORARY) as folder:
+                path = Path(folder, "call")
+                path.write_bytes(program)
+                path.chmod(0o700)
+                done = subprocess.run([path], input=b"".join(inputs), capture_output=True, timeout=_PATIENCE_S)
         except subprocess.TimeoutExpired:
             raise self._wrong(f"does not end within {_PATIENCE_S} seconds", where) from None
+        except OSError as error:
+            raise _not_here(f"cannot be run: {error.strerror}") from None
         if done.returncode == -signal.SIGXCPU or done.returncode == -signal.SIGKILL:
             raise self._wrong(f"does not end: it took {MOST_SECONDS} seconds of CPU time", where)
         if done.returncode == 3:
@@ -210,7 +217,19 @@ def host_compiler() -> str:
             rule="a C operator of the user is verified as the code that ships: it is compiled and run here",
             remedy="install gcc (Debian, Ubuntu: apt install gcc)",
         )
+    if sys.platform == "win32":
+        raise _not_here("cannot be run behind guards on Windows")
     return found
+
+
+def _not_here(what: str) -> ToolError:
+    rule = "its program lies in the folder for temporary files while atonc runs"
+    return ToolError(
+        f"C of the user {what}",
+        where="--custom",
+        rule=rule,
+        remedy="use Linux or macOS, with a TMPDIR that may hold programs",
+    )
 
 
 def runtime_header() -> bytes:
@@ -219,35 +238,28 @@ def runtime_header() -> bytes:
 
 
 @cache
-def _folder() -> Path:
-    made = tempfile.mkdtemp(prefix="atonc-custom-")
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return Path(made)
-
-
-@cache
-def _built(call: CustomCall) -> str:
+def _built(call: CustomCall) -> bytes:
     """The program that runs this call."""
     compiler = host_compiler()
-    folder = Path(tempfile.mkdtemp(dir=_folder()))
-    for name, content in call.operator.files:
-        (folder / name).write_bytes(content)
-    prototypes = folder / "atonc_prototypes.h"
-    prototypes.write_text(f'#include "{HEADER}"\n{call.operator.prototype}\n')
-    (folder / "atonc_call.h").write_text(call.c_text())
-    sources = [str(folder / name) for name, _ in call.operator.files if name.endswith(".c")]
-    program = folder / "call"
-    options = [*FLAGS, f"-I{folder}", f"-I{_OURS}", "-include", str(prototypes)]
-    guarded = str(_OURS / "guarded.c")
-    done = subprocess.run(
-        [compiler, *options, *sources, guarded, "-o", str(program), "-lm"],
-        capture_output=True, text=True, errors="replace", timeout=_PATIENCE_S,
-    )  # fmt: skip
-    if done.returncode:
-        said = [line.replace(f"{folder}/", "") for line in done.stderr.splitlines()]
-        first = next((line for line in said if "error" in line or "undefined" in line), said[0] if said else "")
-        raise UserCodeError(
-            f"the C of {call.operator.function}() cannot be compiled here",
-            rule=f"{first.strip()}; it is called as {call.operator.prototype}",
-        )
-    return str(program)
+    with tempfile.TemporaryDirectory(prefix=_TEMPORARY) as place:
+        folder = Path(place)
+        for name, content in call.operator.files:
+            (folder / name).write_bytes(content)
+        prototypes = folder / "atonc_prototypes.h"
+        prototypes.write_text(f'#include "{HEADER}"\n{call.operator.prototype}\n')
+        (folder / "atonc_call.h").write_text(call.c_text())
+        sources = [str(folder / name) for name, _ in call.operator.files if name.endswith(".c")]
+        options = [*FLAGS, f"-I{folder}", f"-I{_OURS}", "-include", str(prototypes)]
+        command = [compiler, *options, *sources, str(_OURS / "guarded.c"), "-o", str(folder / "call"), "-lm"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_PATIENCE_S)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise _not_here(f"cannot be compiled: {error}") from None
+        if not done.returncode:
+            return (folder / "call").read_bytes()
+    said = [line.replace(f"{folder}/", "") for line in done.stderr.splitlines()]
+    first = next((line for line in said if "error" in line or "undefined" in line), said[0] if said else "")
+    raise UserCodeError(
+        f"the C of {call.operator.function}() cannot be compiled here",
+        rule=f"{first.strip()}; it is called as {call.operator.prototype}",
+    )
