@@ -19,13 +19,15 @@ pytest.importorskip("torchao", reason="atonc[executorch] is not installed: PT2E 
 pytest.importorskip("onnxscript", reason="atonc[torch] is not installed: PyTorch's exporter needs onnxscript")
 
 import torch
+from onnx import TensorProto, helper
 
 import atonc
 from atonc.compiler.ir import Array
 from atonc.delivery.executorch import partitioner, runtime
+from atonc.delivery.executorch.backend import delegate_data
 from atonc.delivery.executorch.operators import EDGE
 from atonc.delivery.firmware.building import runtime_folder
-from atonc.machine.base.errors import InputError
+from atonc.machine.base.errors import InputError, UnsupportedError
 from tests.cells import run_cells
 from tests.delegates import modules
 from tests.delegates.modules import Lowered, in_their_runtime, quantised
@@ -120,6 +122,18 @@ def test_of_several_outputs_all_or_none_stay_outside() -> None:
         "aten.split_with_sizes_copy.default",
     ]
     assert in_their_runtime(told.pte, given.example) == in_their_runtime(made.pte, given.example)
+
+
+def test_a_delegate_that_does_not_compile_says_how_to_leave_a_layer_out() -> None:
+    sides = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", [2, 3, 3]), ("y", [2]))
+    ]
+    graph = helper.make_graph(
+        [helper.make_node("Det", ["x"], ["y"], name="head/Det")], "delegate", sides[:1], sides[1:]
+    )
+    with pytest.raises(UnsupportedError) as found:
+        delegate_data(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), {})
+    assert "head/Det" in found.value.where and "outside=(PATH,)" in found.value.remedy
 
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "executorch.ipynb"

@@ -6,6 +6,8 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,8 @@ import atonc
 from atonc.compiler.compile.pipeline import compile_file, read_model
 from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
+from atonc.compiler.lower.alike import _looks
+from atonc.compiler.lower.context import Context
 from atonc.compiler.passes import order
 from atonc.compiler.request.options import Options
 from atonc.compiler.search.build import build
@@ -21,6 +25,7 @@ from atonc.compiler.select.decisions import FIRST
 from atonc.doors.cli.cli import main
 from atonc.insight.estimating.assume import MIDDLE, SIGNED, is_float, with_codes, with_plain_values
 from atonc.insight.estimating.estimate import BATCH, SHIFTED, assumed_setting, estimate, known_forms
+from atonc.machine.base.errors import InputError
 from benchmarks.estimate import as_float, computes_on_codes
 from tests.frontends.onnx_models import Net
 from tests.lower import test_stripes
@@ -71,6 +76,41 @@ def test_what_has_no_room_on_the_chip_comes_in_row_tiles(monkeypatch: pytest.Mon
     striped, whole = test_stripes.compiled(), test_stripes.compiled(("stripe",))
     assert found.latency_ms == pytest.approx(striped.cost.latency_ms, rel=0.05) and not found.spilled_bytes
     assert whole.cost.latency_ms > 1.2 * striped.cost.latency_ms and whole.layout.spilled_bytes
+
+
+def test_an_estimate_is_an_objective_of_optuna() -> None:
+    optuna = pytest.importorskip("optuna")
+    from examples.search_keywords import MOST_MS, candidate
+
+    def objective(trial: Any) -> float:
+        found = atonc.estimate(candidate(8 * trial.suggest_int("channels", 2, 8), trial.suggest_int("blocks", 1, 3), 2))
+        return float(found.macs) if found.latency_ms <= MOST_MS else 0.0
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=0))
+    study.optimize(objective, n_trials=8)
+    best = study.best_trial.params
+    assert study.best_value == max(trial.value for trial in study.trials) > 0
+    assert study.best_value == atonc.estimate(candidate(8 * best["channels"], best["blocks"], 2)).macs
+
+
+def test_a_module_without_an_example_is_told_what_is_missing() -> None:
+    with pytest.raises(InputError, match=r"has no example(?s:.*)estimate\(module, example\)"):
+        atonc.estimate(SimpleNamespace(named_modules=()))  # type: ignore[arg-type]
+
+
+def test_a_layer_before_a_pool_shares_no_form_with_others() -> None:
+    """Its results are cut with a look at the pool, so nothing may depend on which of them was seen first."""
+    chain = _chain([Op("relu", f"act{k}", (f"y{k}",), (f"x{k + 1}",)) for k in range(3)])
+    attrs = {"window": (2, 2), "stride": (2, 2), "padding": (0, 0, 0, 0), "layout": "NHWC"}
+    pool = Op("max_pool", "pool", ("x3",), ("p",), attrs)
+    tensors = {**chain.tensors, "p": replace(chain.tensors["x3"], name="p", shape=(1, 4, 4, 8))}
+    setting = assumed_setting(replace(chain, tensors=tensors, ops=(*chain.ops, pool), outputs=("p",)), OPTIONS)
+    facts = build(setting, FIRST).mapped.context.facts
+    layers = [op for op in setting.graph.ops if op.kind == "conv"]
+    results = [_looks(op.outputs[0], op, Context(facts)) for op in layers]
+    edges = [result[5] for result in results if isinstance(result, tuple)]
+    assert [bool(readers) for _, _, readers in edges] == [False, False, True]
 
 
 def test_layers_do_not_differ_in_zero_points_near_zero() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from atonc.compiler.ir import Op
 from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.conv.lanes import POOLING
 from atonc.compiler.plan.aliases import root
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.form import Alternative, Form
@@ -62,7 +63,7 @@ def outline(op: Op, context: Context) -> Hashable:
     tensors = tuple(_looks(name, op, context) for name in (*op.inputs, *op.outputs))
     same = tuple(op.inputs.index(name) for name in op.inputs)
     copied = tuple(root(name, context.aliases) in context.shifted_copies for name in op.inputs if name)
-    free = facts.free_bytes.get(op.name, 0)
+    free = facts.free_bytes.get(op.name, 0) if _may_have_border(op, context) else 0
     return op.kind, repr(sorted(op.attrs.items())), tensors, same, copied, free, facts.room, _target(facts.target)
 
 
@@ -73,10 +74,21 @@ def _looks(name: str, op: Op, context: Context) -> Hashable:
     facts, graph = context.facts, context.graph
     tensor = graph.tensors[name]
     scale = None if op.kind in WEIGHTED else tensor.scale
-    edges = name in graph.inputs, name in graph.outputs, len(graph.consumers.get(name, ()))
+    readers = (reader for reader in graph.consumers.get(name, ()) if name in op.outputs and _counts(reader))
+    edges = name in graph.inputs, name in graph.outputs, tuple(repr(sorted(reader.attrs.items())) for reader in readers)
     memory = name in facts.shifted, name in context.shifted_copies, name in context.aliases
     outside = facts.written_outside(name)
     return tensor.shape, tensor.dtype, tensor.is_constant, tensor.zero_point, scale, edges, memory, outside
+
+
+def _counts(reader: Op) -> bool:
+    """Whether a layer is cut with a look at who reads its results."""
+    return reader.kind in POOLING or bool(reader.attrs.get("in_place"))
+
+
+def _may_have_border(op: Op, context: Context) -> bool:
+    """The only layers that ask how much memory is free beside them."""
+    return op.kind == "conv" and context.tensor(op.inputs[1]).shape[1:3] == (3, 3)
 
 
 def _target(target: Target) -> Hashable:

@@ -25,9 +25,10 @@ from atonc.delivery.layouts.tflite_model import NpuOperator
 from atonc.delivery.reloc.options import RelocOptions
 from atonc.insight.quantizing.from_torch import onnx_of_program
 from atonc.machine.base.declare import arguments
-from atonc.machine.base.errors import AtoncError
+from atonc.machine.base.errors import AtoncError, CapacityError, UnsupportedError
 
 OPTIONS = "atonc_options"  # of a compile spec: options of the compiler as JSON
+_KEEPS_OUT = "AtonPartitioner(outside=(PATH,)) keeps a module with this path out of delegates"
 _FORGETS = "other delegates and networks may use the NPU's memories between two inferences"
 
 
@@ -70,6 +71,8 @@ def delegate_data(model: Any, options: Mapping[str, Any]) -> bytes:
             return layout_files(LAYOUT, view)["delegate"]
         except AtoncError as error:  # the file is nobody's
             error.where = error.where.replace(str(path), "the delegate").replace(path.name, "the delegate")
+            if isinstance(error, (UnsupportedError, CapacityError)):
+                error.remedy = "; ".join(filter(None, (error.remedy, _KEEPS_OUT)))
             raise
 
 

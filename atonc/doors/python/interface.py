@@ -416,6 +416,9 @@ def estimate(model: Model | Graph, example: Any = None, **options: Any) -> Estim
 
     if example is not None and not hasattr(model, "named_modules"):
         raise InputError(f"{type(model).__name__} is no PyTorch module", remedy="an example goes with modules only")
+    if example is None and hasattr(model, "named_modules"):
+        rule = "a PyTorch module is exported with an example of its inputs"
+        raise InputError(f"{type(model).__name__} has no example", rule=rule, remedy="estimate(module, example)")
     given: Model = model if example is None else onnx_of_module(model, example)
     with in_notebook(), model_file(given) as file:
         return EstimateResult.of(estimated(file, asked))

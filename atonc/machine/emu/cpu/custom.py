@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from atonc.machine.base.errors import NotModelledError
 from atonc.machine.base.user_c import CALL, LISTS, CustomCall, CustomOperator, CustomTensor, Value
 from atonc.machine.emu.bus import AddressSpace
+from atonc.machine.emu.cpu import Known
 from atonc.machine.emu.cpu.atonc_kernels import KernelCall
 from atonc.machine.emu.cpu.struct_view import as_int, as_number
 from atonc.machine.emu.files.types import CValue, Symbol
 
 FIRST = 2  # behind the function and its cycles
-Known = Mapping[str, CustomOperator]  # by the names of their functions
 
 
 def run_custom(args: Sequence[CValue], memory: AddressSpace, known: Known, where: str = "") -> None:

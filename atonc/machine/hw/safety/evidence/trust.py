@@ -15,7 +15,7 @@ from atonc.machine.hw.limits import LEAST_FRAME
 from atonc.machine.hw.safety.evidence.arguments import argument_for
 from atonc.machine.hw.safety.evidence.board_file import NO_ANSWERS, BoardEvidence
 from atonc.machine.hw.safety.evidence.epochs import MANY, RUN, named
-from atonc.machine.hw.safety.evidence.grades import Feature, Grade, Graded, UnitGrade
+from atonc.machine.hw.safety.evidence.grades import Feature, Grade, Graded, UnitGrade, Value
 from atonc.machine.hw.safety.evidence.table import SeenNumbers, evidence, words
 from atonc.machine.hw.safety.evidence.table import grade as by_data
 from atonc.machine.hw.safety.evidence.unit_features import MODE, NARROW, arith_likeness, kernel_of, streng_likeness
@@ -40,7 +40,7 @@ class Trust:
     unproven: bool = False  # what is worse may be used where nothing else is left
     asked: frozenset[Feature] = frozenset()  # forms that the user wants by name, whatever their grade
     board: BoardEvidence = NO_ANSWERS
-    _features: dict[Feature, Graded] = field(default_factory=dict, init=False, repr=False)
+    _features: dict[tuple[str, str, Value], Graded] = field(default_factory=dict, init=False, repr=False)
     _units: dict[Hashable, UnitGrade] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -88,7 +88,8 @@ class Trust:
         found = self._units.get(key)
         if found is None:
             kind, listed = config.KIND, named(config, port, memory)
-            graded = tuple([self.grade(Feature(_of_kind(kind, name), role, value)) for name, role, value in listed])
+            features = [(_of_kind(kind, name), role, value) for name, role, value in listed]  # equal to a Feature
+            graded = tuple([self._features.get(one) or self.grade(Feature(*one)) for one in features])
             found = self._units[key] = UnitGrade(graded)
             _forget(self._units)
         return found
