@@ -29,7 +29,9 @@ def is_library_call(name: str) -> bool:
     return name.startswith(_PREFIXES) and name != "LL_ATON_LIB_UNUSED"
 
 
-def run_call(name: str, args: Sequence[CValue], memory: AddressSpace, custom: CustomOperators = NONE, where: str = "") -> None:
+def run_call(
+    name: str, args: Sequence[CValue], memory: AddressSpace, custom: CustomOperators = NONE, where: str = ""
+) -> None:
     """Executes one call on the shared memories. `custom`: C operators of the user, by function."""
     from atonc.machine.emu.cpu.families import KERNELS  # not before something runs: who only asks for a cost needs none
 
