@@ -13,7 +13,8 @@ import pytest
 import atonc
 from atonc.delivery.front_end.image import load
 from atonc.delivery.front_end.image_twin import ImageFrontEnd
-from atonc.delivery.front_end.of_model import as_toml, declared
+from atonc.delivery.front_end.of_model import declared
+from atonc.delivery.front_end.own import as_toml
 from atonc.doors.cli.cli import main
 from atonc.machine.base.errors import InputError, UnsupportedError
 
