@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -91,6 +91,9 @@ class CustomOperator:
 
     def __repr__(self) -> str:
         return f"{self.function}() of {', '.join(name for name, _ in self.files if name.endswith('.c'))}"
+
+
+CustomOperators = Mapping[str, CustomOperator]  # by function
 
 
 @dataclass(frozen=True)

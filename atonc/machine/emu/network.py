@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from atonc.machine.base.build_folder import read_whole
 from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import brief, dataclass
+from atonc.machine.base.user_c import CustomOperators
 from atonc.machine.emu import cpu, tensors
 from atonc.machine.emu.batches import Outputs, Session, as_declared, by_name
 from atonc.machine.emu.bus import AddressSpace
@@ -57,7 +58,7 @@ class EmulatedNetwork:
     network: CompiledNetwork
     memory: AddressSpace
     steps: tuple[NetworkStep, ...]
-    custom: cpu.Known = field(default_factory=dict)  # C operators of the user, by function
+    custom: CustomOperators = field(default_factory=dict)  # C operators of the user, by function
     __repr__ = brief
 
     @property

@@ -6,13 +6,13 @@ name, one file per family. `describe_call` says in a few words what a call does,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import MappingProxyType
 
 import numpy as np
 
 from atonc.machine.base.errors import NotModelledError
-from atonc.machine.base.user_c import CALL, CustomOperator
+from atonc.machine.base.user_c import CALL, CustomOperators
 from atonc.machine.emu.bus import AddressSpace
 from atonc.machine.emu.cpu.cycles import CallCost, call_cost, describe_call
 from atonc.machine.emu.cpu.struct_view import Kernel
@@ -20,8 +20,7 @@ from atonc.machine.emu.files.types import CValue
 
 __all__ = ["CallCost", "Kernel", "call_cost", "describe_call", "is_library_call", "run_call"]
 
-Known = Mapping[str, CustomOperator]
-NONE: Known = MappingProxyType({})
+NONE: CustomOperators = MappingProxyType({})
 _PREFIXES = ("ll_sw_", "LL_ATON_LIB_", "atonc_")
 
 
@@ -30,7 +29,9 @@ def is_library_call(name: str) -> bool:
     return name.startswith(_PREFIXES) and name != "LL_ATON_LIB_UNUSED"
 
 
-def run_call(name: str, args: Sequence[CValue], memory: AddressSpace, custom: Known = NONE, where: str = "") -> None:
+def run_call(
+    name: str, args: Sequence[CValue], memory: AddressSpace, custom: CustomOperators = NONE, where: str = ""
+) -> None:
     """Executes one call on the shared memories. `custom`: C operators of the user, by function."""
     from atonc.machine.emu.cpu.families import KERNELS  # not before something runs: who only asks for a cost needs none
 

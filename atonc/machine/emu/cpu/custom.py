@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from atonc.machine.base.errors import NotModelledError
-from atonc.machine.base.user_c import CALL, LISTS, CustomCall, CustomOperator, CustomTensor, Value
+from atonc.machine.base.user_c import CALL, LISTS, CustomCall, CustomOperator, CustomOperators, CustomTensor, Value
 from atonc.machine.emu.bus import AddressSpace
-from atonc.machine.emu.cpu import Known
 from atonc.machine.emu.cpu.atonc_kernels import KernelCall
 from atonc.machine.emu.cpu.struct_view import as_int, as_number
 from atonc.machine.emu.files.types import CValue, Symbol
@@ -17,7 +16,7 @@ from atonc.machine.emu.files.types import CValue, Symbol
 FIRST = 2  # behind the function and its cycles
 
 
-def run_custom(args: Sequence[CValue], memory: AddressSpace, known: Known, where: str = "") -> None:
+def run_custom(args: Sequence[CValue], memory: AddressSpace, known: CustomOperators, where: str = "") -> None:
     call = KernelCall(CALL, args, memory)
     named = call.value(0)
     operator = known.get(named.name) if isinstance(named, Symbol) else None

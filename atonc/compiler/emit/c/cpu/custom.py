@@ -8,7 +8,6 @@ from atonc.compiler.emit.c.calls import Argument, ConstantTable, CpuCall, Pointe
 from atonc.compiler.emit.c.cpu.site import Site, kernel_for, table
 from atonc.compiler.ops.custom import call_of, scratch_name
 from atonc.machine.base.user_c import CALL, LISTS, CustomCall, CustomTensor
-from atonc.machine.emu.cpu.cycles import GUESS_ELEMENT
 
 
 @kernel_for("custom")
@@ -31,6 +30,8 @@ def _custom(site: Site) -> tuple[CpuCall, ...]:
 
 def _cycles(call: CustomCall) -> int:
     """What the user declares; else a rough estimate."""
+    from atonc.machine.emu.cpu.cycles import GUESS_ELEMENT  # compilations without such operators need no emulator here
+
     declared, elements = call.operator.cycles, sum(prod(one.shape) for one in call.outputs)
     return round(GUESS_ELEMENT * elements) if declared is None else declared
 
