@@ -62,6 +62,8 @@ def pictures(seed: int, count: int, task: str) -> tuple[Array, list[list[Box]]]:
 def data_set(folder: Path, task: str, count: int) -> Path:
     """As `yolo train` reads it: `val` has the pictures that the network was trained on."""
     for part, seed in (("train", 2), ("val", 0)):
+        for label in LABELS if task == CLASSIFY else ():
+            (folder / part / label).mkdir(parents=True, exist_ok=True)  # few pictures may show none of a class
         for number, (picture, some) in enumerate(zip(*pictures(seed, count, task), strict=True)):
             own = f"{part}/{LABELS[some[0][0]]}" if task == CLASSIFY else f"images/{part}"
             image = folder / own / f"{number:03d}.png"
