@@ -163,12 +163,13 @@ def _behind(head: SoundHead, product: Any, features: int, turned: bool) -> tuple
     one = np.full((frames, features), LARGE)
     one[0] = LARGER
     moved = np.flatnonzero(reals((one.T if turned else one).reshape(made.shape)) != large)
-    inside = np.array_equal(moved, np.arange(features) * frames)  # frames are the last axis
+    inside = frames > 1 and np.array_equal(moved, np.arange(features) * frames)  # frames are the last axis
     if not (inside or np.array_equal(moved, np.arange(features))):
         raise refused("features are mixed behind their logarithm", head.name, "numbers for each feature")
-    if frames == features:
-        raise refused(f"{frames} frames of {features} features", head.name,
-                      "axes of the same size cannot be told apart", "another number of frames")  # fmt: skip
+    if frames == features or large.shape[-1] not in ((frames,) if inside else (features, made.size)):
+        shape = "x".join(map(str, large.shape))
+        raise refused(f"{frames} frames of {features} features in {shape}", head.name,
+                      "the order of two axes is told by their sizes", "another number of frames")  # fmt: skip
 
     def each(values: Array) -> Array:
         """Frames have the same numbers."""
@@ -273,7 +274,7 @@ def _compared(head: SoundHead, pipeline: Pipeline, factor: float) -> OwnFrontEnd
             made = f"the model makes {frames} frames, of which {len(ours)} lie inside the samples"
             raise refused(made, head.name, "frames begin and end inside the samples")
         ours, reals = ours[:frames], reals[:frames]  # what ends with zeros is complete earlier
-        if theirs.shape[-1] != pipeline.features:  # frames last
+        if theirs.shape[-1] not in (pipeline.features, theirs.size):  # frames last
             ours, reals = ours.T, reals.T
         wanted = np.rint(theirs.reshape(ours.shape) / codes.scale) + codes.zero_point
         steps = np.abs(np.clip(wanted, low, high) - ours)

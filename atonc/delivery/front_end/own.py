@@ -40,8 +40,8 @@ class OwnFrontEnd:
         if not self.differ:
             return f"{count(len(self.operators), 'operator')} of the model; the same codes on {made}"
         return (
-            f"{count(len(self.operators), 'operator')} of the model; {self.differ / self.values:.1%} of the codes of "
-            f"{made} differ from theirs, by {self.worst} at most: {why}"
+            f"{count(len(self.operators), 'operator')} of the model; {self.differ:,} of {self.values:,} codes "
+            f"of {made} differ from theirs, by {self.worst} at most: {why}"
         )
 
 
