@@ -52,6 +52,10 @@ OTHERS: Mapping[str, tuple[Mapping[str, Any], tuple[str, float, int]]] = {
         },
         ("int8", 0.5, 3),
     ),
+    "whole bins": (
+        {"mel": {"count": 40, "scale": "htk", "norm": "none", "triangles": "bins"}, "log": {"guard": 1e-6}},
+        ("int8", 0.1, 20),
+    ),
     "integers of 1024": (
         {"based_on": "micro_speech", "frame": {"length": 601, "hop": 77}, "tflm": {"pcan": False, "log_shift": 5}},
         ("int8", 0.1, -128),

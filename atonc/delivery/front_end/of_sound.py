@@ -154,8 +154,7 @@ def _behind(head: SoundHead, product: Any, features: int, turned: bool) -> tuple
 
     def reals(values: Array | float) -> Array:
         given = np.broadcast_to(np.float32(values), made.shape).astype(np.float32)
-        with np.errstate(divide="ignore"):
-            return head.run({product.output[0]: given}, head.quantize.input[:1])[0].astype(np.float64)
+        return head.run({product.output[0]: given}, head.quantize.input[:1])[0].astype(np.float64)
 
     frames, large, larger = made.size // features, reals(LARGE), reals(LARGER)
     if large.size != made.size or not (np.isfinite(larger) & (larger > large)).all():
