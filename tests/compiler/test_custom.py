@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,8 @@ def declare(tmp_path: Path) -> Callable[..., str]:
         root["operators"][0] |= members
         (tmp_path / "roll.c").write_text(
             (EXAMPLE / "roll.c").read_text() if not body else
-            '#include "atonc_custom.h"\n#include <stdlib.h>\nstatic int calls;\n'
+            '#include "atonc_custom.h"\n#include <signal.h>\n#include <stdlib.h>\n#include <unistd.h>\n'
+            "static int calls;\n"
             "void roll(const atonc_tensor *x, const atonc_tensor *y, int32_t shift) {\n"
             "  const int8_t *in = x->data; int8_t *out = y->data; int32_t n = x->elements, k;\n"
             f"  (void)calls; (void)shift; (void)in; (void)out; (void)n; (void)k;\n  {body}\n}}\n"
@@ -239,6 +241,15 @@ def test_declared_cycles_count_and_missing_ones_are_said(model: Path, declare: C
         ("out[0] = n / (shift - 3);", "divides by zero"),
         ("abort();", "calls abort()"),
         ("exit(0);", "ends the program (status 0)"),
+        ("raise(SIGKILL);", "is ended by signal 9 (Killed)"),
+        (
+            "static int32_t one; if (!one) one = getpid(); for (k = 0; k < n; k++) out[k] = one >> k % 8;",
+            "other values in another process",
+        ),
+        (
+            "char *all = malloc((size_t)3 << 30); for (k = 0; k < n; k++) out[k] = all[k];",
+            "touches memory that is not its own",
+        ),
         ("oops", "cannot be compiled here"),
     ],
 )
@@ -275,12 +286,73 @@ def test_a_function_without_an_end_is_ended(
         ({"attributes": [{"name": "turns", "type": "int"}]}, "no attribute 'turns'"),
         ({"attributes": [{"name": "shift", "type": "floats"}], "cycles": -1}, "cycles"),
         ({"name": "Other"}, "example.ops.Roll is not supported"),
+        ({"outputs": ["uint8"]}, "the model takes 'b_codes' for int8, its declaration gives uint8"),
+        ({"outputs": ["int16"]}, "the model takes 'b_codes' for int8, its declaration gives int16"),
+        ({"outputs": ["float32"]}, "the model takes 'b_codes' for int8, its declaration gives float32"),
+        (
+            {"outputs": [{"type": "int8", "scale": 0.5, "zero_point": 3}]},
+            "codes of scale 0.0500000007, zero point 3, its declaration of scale 0.5, zero point 3",
+        ),
+        ({"outputs": [{"type": "int8", "scale": 0.05}]}, "zero point 3, its declaration of scale 0.0500000007, zero p"),
+        (
+            {"outputs": [{"type": "int8", "shape": [1, 8, 12, 13]}]},
+            "with its declaration 'y' has shape (1, 4, 12, 13), the model says (1, 4, 12, 12)",
+        ),
+        ({"outputs": [{"type": "int8", "shape": [1, 8, 1 << 30, 1 << 30]}]}, "impossible"),
+        ({"outputs": [{"type": "int8", "scale": 0}]}, "no format of int8 codes"),
+        ({"outputs": [{"type": "int8", "scale": 1, "zero_point": 128}]}, "no format of int8 codes"),
+        ({"outputs": [{"type": "int8", "zero_point": 3}]}, "with scale None"),
+        ({"outputs": [{"type": "float32", "scale": 1}]}, "real numbers have neither"),
+        ({"cycles": 0}, "cycles 0"),
+        ({"function": "int"}, "a word of C"),
+        ({"function": "main"}, "are taken"),
+        ({"attributes": [{"name": "shift", "type": "int"}] * 2}, "'shift' is declared twice"),
     ],
 )
 def test_wrong_declarations(model: Path, declare: Callable[..., str], members: dict[str, Any], said: str) -> None:
     with pytest.raises(AtoncError) as raised:
         compiled(model, declare(**members))
     assert said in " ".join(str(raised.value).split()) and raised.value.fix
+    assert "export the model again" not in raised.value.fix
+
+
+def test_a_declaration_may_say_what_the_model_says(model: Path, declare: Callable[..., str]) -> None:
+    said = {"type": "int8", "shape": [1, 8, 12, 12], "scale": 0.05, "zero_point": 3}
+    kinds = [[op.kind for op in compiled(model, declare(outputs=[one])).graph.ops] for one in (said, "int8")]
+    assert kinds[0] == kinds[1] and "custom" in kinds[0]
+
+
+def test_an_unused_declaration_is_said(model: Path, declare: Callable[..., str]) -> None:
+    path = Path(declare())
+    row = json.loads(path.read_text())["operators"][0]
+    path.write_text(json.dumps({"operators": [row, row | {"name": "Other", "function": "other"}]}))
+    notes = compiled(model, str(path), verify=False).source.notes
+    assert "the model has no example.ops.Other, which --custom declares" in notes
+
+
+@pytest.mark.parametrize("away", ["", "setsid(); "])
+def test_a_process_that_it_starts_is_not_waited_for(model: Path, declare: Callable[..., str], away: str) -> None:
+    began = time.monotonic()
+    body = f"if (!fork()) {{ {away}for (k = 0; k < 40; k++) sleep(1); }} for (k = 0; k < n; k++) out[k] = in[k];"
+    compiled(model, declare(body))
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize(("value", "said"), [("0.0f / zero", "nan"), ("1.0f / zero", "inf")])
+def test_what_is_no_number_is_refused(tmp_path: Path, value: str, said: str) -> None:
+    """Unless an input holds such a value itself."""
+    source = (
+        '#include "atonc_custom.h"\nvoid f(const atonc_tensor *x, const atonc_tensor *y) {\n'
+        "float zero = ((float *)x->data)[0], *out = y->data;\n"
+        f"for (int k = 0; k < y->elements; k++) out[k] = k == 2 ? {value} : 1; }}"
+    )
+    output = user_c.CustomOutput("float32")
+    operator = user_c.CustomOperator("F", "f", (("f.c", source.encode()),), ("float32",), (output,))
+    operands = tuple(user_c.CustomTensor(name, "float32", (4,)) for name in ("input 1", "output 1"))
+    call = user_c.CustomCall(operator, operands, ())
+    with pytest.raises(user_c.UserCodeError, match=f"gives {said} at element 2 of output 1"):
+        call.run([np.zeros(4, np.float32).tobytes()])
+    assert call.run([np.array([0, 1, 2, np.inf], np.float32).tobytes()])
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"operators": []}', '{"operators": [1]}', "\x00", "[" * 100_000])

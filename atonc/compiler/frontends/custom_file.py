@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from atonc.compiler.ir.types import check_shape
+from atonc.compiler.ir.types import Quantisation, check_shape
 from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.disk import read_file
-from atonc.machine.base.errors import InputError
+from atonc.machine.base.errors import InputError, ModelError
 from atonc.machine.base.user_c import ELEMENTS, LISTS, VALUES, CustomOperator, CustomOutput, CustomValue, Value
 from atonc.machine.base.words import count, listed
 
@@ -22,6 +22,11 @@ _MOST_CYCLES, _MOST_SCRATCH = (1 << 31) - 1, 1 << 26
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}\.[ch]")
 _OURS = ("atonc_", "ll_", "stai_", "main")  # begin names of generated code and its runtime
+_C_WORDS = (
+    "alignas alignof asm auto bool break case char const constexpr continue default do double else enum extern false "
+    "float for goto if inline int long nullptr register restrict return short signed sizeof static static_assert "
+    "struct switch thread_local true typedef typeof union unsigned void volatile while"
+)
 _KEYS = {
     "operator": (
         "name",
@@ -71,7 +76,7 @@ def declaration(operators: Iterable[CustomOperator]) -> bytes:
 
 def _declared(one: CustomOperator) -> dict[str, Any]:
     domain, _, name = one.name.rpartition(".")
-    outputs = [{**vars(made), "shape": _SAME if made.shape is None else list(made.shape)} for made in one.outputs]
+    outputs = [_declared_output(made) for made in one.outputs]
     attributes = [{key: value for key, value in vars(value).items() if value is not None} for value in one.attributes]
     return {
         **{"name": name, "domain": domain, "function": one.function},
@@ -80,6 +85,11 @@ def _declared(one: CustomOperator) -> dict[str, Any]:
         **({} if one.cycles is None else {"cycles": one.cycles}),
         **({"scratch_bytes": one.scratch_bytes} if one.scratch_bytes else {}),
     }
+
+
+def _declared_output(one: CustomOutput) -> dict[str, Any]:
+    codes = {"scale": one.scale, "zero_point": one.zero_point} if one.scale else {}
+    return {"type": one.type, "shape": _SAME if one.shape is None else list(one.shape), **codes}
 
 
 class _File:
@@ -108,7 +118,11 @@ class _File:
     def _operator(self, row: Any) -> CustomOperator:
         self._keys(row, "operator")
         name, domain, function = (self._text(row, key) for key in ("name", "domain", "function"))
-        if not name or not _WORD.fullmatch(function) or function.lower().startswith(_OURS):
+        word = function in _C_WORDS.split()
+        if word or function.lower().startswith(_OURS):
+            taken = "a word of C" if word else f"names that begin with {listed(_OURS, 'or')} are taken"
+            raise self.fail(f"{name[:60]!r} is called {function[:60]}(): {taken}", "give the C function another name")
+        if not name or not _WORD.fullmatch(function):
             raise self.fail(
                 f"{name[:60]!r} is called {function[:60]!r}()", "give the name of the operator and of a C function"
             )
@@ -116,9 +130,15 @@ class _File:
         for kind in inputs:
             self._element(kind, name)
         attributes = tuple(self._attribute(one, name) for one in self._list(row, "attributes", 0))
+        titles = [one.name for one in attributes]
+        if twice := [title for title in titles if titles.count(title) > 1]:
+            raise self.fail(f"{name}: attribute {twice[0][:60]!r} is declared twice", "declare it once")
         cycles, scratch = row.get("cycles"), row.get("scratch_bytes", 0)
-        if cycles is not None and not (_is_whole(cycles) and 0 <= cycles <= _MOST_CYCLES):
-            raise self.fail(f"{name}: cycles {str(cycles)[:40]} is no number of cycles")
+        if cycles is not None and not (_is_whole(cycles) and 1 <= cycles <= _MOST_CYCLES):
+            raise self.fail(
+                f"{name}: cycles {str(cycles)[:40]} is no number of cycles",
+                f"give 1 to {_MOST_CYCLES}, or leave it out where nobody has measured it",
+            )
         if not _is_whole(scratch) or not 0 <= scratch <= _MOST_SCRATCH:
             raise self.fail(f"{name}: scratch_bytes {str(scratch)[:40]} is no number of bytes up to {_MOST_SCRATCH}")
         return CustomOperator(
@@ -138,7 +158,7 @@ class _File:
         kind, shape, scale, zero = (
             row.get("type"),
             row.get("shape", _SAME),
-            row.get("scale", 0.0),
+            row.get("scale"),
             row.get("zero_point", 0),
         )
         self._element(kind, name)
@@ -147,10 +167,21 @@ class _File:
                 f"{name}: the shape of an output is {str(shape)[:60]}",
                 f'give a list of sizes, or "{_SAME}" as the first input',
             )
-        if not _is_number(scale) or scale < 0 or not _is_whole(zero) or not -(1 << 15) <= zero < 1 << 16:
-            raise self.fail(f"{name}: scale {str(scale)[:40]}, zero_point {str(zero)[:40]} are no format of codes")
-        known = None if shape == _SAME else check_shape(tuple(shape), name)
-        return CustomOutput(kind, known, float(np.float32(scale)), zero)  # as files have scales
+        codes = np.iinfo(kind) if kind != "float32" else np.iinfo("int32")
+        known_scale = scale is None or (_is_number(scale) and np.float32(scale) > 0)
+        if not known_scale or not _is_whole(zero) or not codes.min <= zero <= codes.max:
+            raise self.fail(
+                f"{name}: scale {str(scale)[:40]}, zero_point {str(zero)[:40]} are no format of {kind} codes",
+                "give a scale above 0 and a code of that type, or neither where the model says them",
+            )
+        if (scale is None and zero) or (scale is not None and kind == "float32"):
+            raise self.fail(f"{name}: an output of {kind} with scale {scale}, zero_point {zero}",
+                            "codes have a scale and perhaps a zero_point, real numbers have neither")  # fmt: skip
+        try:
+            known = None if shape == _SAME else check_shape(tuple(shape), name)
+        except ModelError as error:
+            raise self.fail(f"{name}: {error.what}", "give the sizes that the output has") from None
+        return CustomOutput(kind, known, float(np.float32(scale or 0.0)), zero)  # as files have scales
 
     def _attribute(self, row: Any, name: str) -> CustomValue:
         row = {"name": row, "type": None} if isinstance(row, str) else row
@@ -245,6 +276,11 @@ def unlike(node: str, what: str) -> InputError:
         rule="an operator of --custom is called as its declaration says",
         remedy="change the declaration, or the model",
     )
+
+
+def code_format(quant: Quantisation) -> str:
+    """For errors."""
+    return f"scale {quant.scales.reshape(-1)[0]:.9g}, zero point {quant.zero_points.reshape(-1)[0]}"
 
 
 def value_as(kind: str, value: Any, error: InputError) -> Value:

@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.frontends import limits
+from atonc.compiler.frontends.custom_file import code_format, unlike
 from atonc.compiler.ir import Array, Graph, Op, Quantisation, Tensor
 from atonc.compiler.ir.types import FLOAT_TYPES, check_shape, circle
 from atonc.compiler.ops import evaluate, is_move, moved_inputs
-from atonc.compiler.ops.custom import may_give
+from atonc.compiler.ops.custom import OPERATOR, may_give
 from atonc.compiler.ops.recurrent import READ_AGAIN
 from atonc.compiler.ops.registry import filed
 from atonc.compiler.ops.rounding import ATTRIBUTE, TO_EVEN
@@ -30,7 +31,7 @@ from atonc.compiler.ops.shapes import infer_shape
 from atonc.compiler.ops.values import same_codes
 from atonc.machine.base.errors import InputError, ModelError, UnsupportedError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.base.user_c import CustomOperator
+from atonc.machine.base.user_c import CustomOperator, CustomOutput
 
 MAX_FOLDED_ELEMENTS = 1 << 22
 CODED = ("int8", "uint8", "int16")  # what QuantizeLinear makes, and never takes
@@ -154,9 +155,11 @@ class Builder:
 
     # --- quantisation ------------------------------------------------------------------------------------------
 
-    def give_quantisation(self, name: str, quant: Quantisation, node: str) -> Tensor:
-        """The quantised tensor behind an integer value; other readers may know it by another format, or as numbers."""
+    def give_quantisation(self, name: str, quant: Quantisation, node: str, dtype: str = "") -> Tensor:
+        """The quantised tensor behind an integer value; other readers may know it by another format, or as numbers.
+        `dtype`: of its codes, where the model says it."""
         tensor = self.value(name)
+        require_as_declared(self, tensor, quant, dtype)
         if tensor.is_float or tensor.dtype == "bool" or (tensor.quant is not None and name not in self.codes):
             found = "float32" if tensor.quant is not None else tensor.dtype
             raise ModelError(f"{name!r} holds {found}, not codes", where=node)
@@ -182,6 +185,8 @@ class Builder:
         alone = alone and x.name not in self.read_by  # nor an operator that the same node became
         alone = alone and index is not None and self.ops[index].kind not in READ_AGAIN
         alone = alone and (index is None or may_give(self.ops[index], x.name, dtype))
+        if x.quant is not None:
+            require_as_declared(self, x, quant, dtype)
         coded = index is not None and self.ops[index].kind == "custom" and x.dtype in CODED and x.quant is None
         if index is not None and alone and (x.is_float or coded or passes_codes(self.ops[index])):
             self._rewrite_output(index, x, Tensor(target, x.shape, dtype, quant), target, node)
@@ -344,6 +349,23 @@ def numbers(builder: Builder, tensor: Tensor) -> Tensor:
     return builder.plain[tensor.name]
 
 
+def require_as_declared(builder: Builder, tensor: Tensor, quant: Quantisation, dtype: str) -> None:
+    """Codes of C of the user are declared as what the model takes them for."""
+    name, index = tensor.name, builder.writer.get(tensor.name)
+    while index is not None and is_move(builder.ops[index].kind):
+        name = builder.ops[index].inputs[0]
+        index = builder.writer.get(name)
+    if index is None or (op := builder.ops[index]).kind != "custom":
+        return
+    declared: CustomOutput = op.attrs[OPERATOR].outputs[op.outputs.index(name)]
+    if dtype and declared.type != dtype:
+        raise unlike(op.name, f"the model takes {name!r} for {dtype}, its declaration gives {declared.type}")
+    told = Quantisation.per_tensor(declared.scale, declared.zero_point)
+    if declared.scale and not told.same_as(quant):
+        says = f"the model takes {name!r} for codes of {code_format(quant)}, its declaration of {code_format(told)}"
+        raise unlike(op.name, says)
+
+
 def as_codes(builder: Builder, tensor: Tensor, quant: Quantisation, node: str) -> Tensor:
     """Integers that were computed, or that have another format, taken as codes of this format."""
     plain = tensor if tensor.quant is None else numbers(builder, tensor)
@@ -462,10 +484,14 @@ class Node:
         zeros = self.constant(zero, "zero point") if self.has(zero) else None
         return per_tensor_or_axis(self.constant(scale, "scale"), zeros, axis, rank, self.name)
 
+    def type_at(self, index: int) -> str:
+        """The type of an input, such as a zero point; "" where there is none."""
+        return self.input(index).dtype if self.has(index) else ""
+
     def codes(self, index: int, axis: int = 1, rank: int = 1) -> Tensor:
         """The codes of an input, which scale and zero point follow."""
         quant = self.quantisation(index + 1, index + 2, axis, rank)
-        return self.builder.give_quantisation(self.inputs[index], quant, self.name)
+        return self.builder.give_quantisation(self.inputs[index], quant, self.name, self.type_at(index + 2))
 
     def step(
         self,

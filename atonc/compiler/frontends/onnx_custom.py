@@ -8,10 +8,10 @@ makes codes of: the function gives these.
 from __future__ import annotations
 
 from atonc.compiler.frontends.custom_file import require_count, unlike, values_of
-from atonc.compiler.frontends.onnx_builder import Node
+from atonc.compiler.frontends.onnx_builder import Builder, Node
 from atonc.compiler.ir import Quantisation, Tensor
 from atonc.compiler.ops.custom import OPERATOR, VALUES
-from atonc.machine.base.user_c import CustomOperator, CustomOutput
+from atonc.machine.base.user_c import ELEMENTS, CustomOperator, CustomOutput
 
 
 def translate(node: Node, operator: CustomOperator) -> None:
@@ -41,7 +41,21 @@ def _input(node: Node, index: int, kind: str) -> Tensor:
 def _output(node: Node, name: str, one: CustomOutput, first: Tensor, between: bool) -> Tensor:
     quant = Quantisation.per_tensor(one.scale, one.zero_point) if one.scale else None
     kind = "float32" if between and quant is None else one.type
+    if (said := node.builder.output_types.get(name)) in ELEMENTS and said != "float32" and said != kind:
+        raise unlike(node.name, f"the model says {name!r} is {said}, its declaration {one.type}")
     stated = node.builder.stated.get(name, one.shape or first.shape)
     if one.shape not in (None, stated):
         raise unlike(node.name, f"{name!r} has shape {stated}, its declaration {one.shape}")
     return Tensor(name, stated, kind, quant)
+
+
+def require_stated(builder: Builder) -> None:
+    """What depends on C of the user has the shapes that the file says of it."""
+    behind = dict[str, str]()  # tensors, by the first such node that they come from
+    for op in builder.ops:
+        source = op.name if op.kind == "custom" else next((behind[n] for n in op.inputs if n in behind), "")
+        behind |= dict.fromkeys(op.outputs, source) if source else {}
+    for name, shape in builder.stated.items():
+        held = builder.holder.get(name)
+        if held in behind and (found := builder.tensors[held].shape) != shape:
+            raise unlike(behind[held], f"with its declaration {name!r} has shape {found}, the model says {shape}")

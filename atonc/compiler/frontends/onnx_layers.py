@@ -38,7 +38,8 @@ def quantize(node: Node) -> None:
 @translates("DequantizeLinear", "com.microsoft.DequantizeLinear")
 def dequantize(node: Node) -> None:
     quant = node.quantisation(1, 2, node.integer("axis", 1), len(node.stored(0).shape))
-    node.builder.bind(node.outputs[0], node.builder.give_quantisation(node.inputs[0], quant, node.name))
+    codes = node.builder.give_quantisation(node.inputs[0], quant, node.name, node.type_at(2))
+    node.builder.bind(node.outputs[0], codes)
 
 
 def as_pair(values: tuple[int, ...], node: Node) -> Pair:

@@ -84,6 +84,7 @@ def read_onnx(
     for index in in_order(graph.node):
         if needed is None or index in needed:
             _translate(_node(graph.node[index], index, opsets, builder))
+    onnx_custom.require_stated(builder)
     found = check_work(check_operands(check(builder.finish(inputs, name))))
     batch = any(_has_open_batch(value, fixed_shapes or {}) for value in graph.input if value.name in inputs)
     cut, tail = tail, tail or told_tail(model, outputs)

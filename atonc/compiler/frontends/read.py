@@ -47,7 +47,7 @@ def read(
         graph = _read(path, model_bytes(path), (cut_outputs, cut_inputs), fixed_shapes or {}, declared)
         if not graph.outputs:
             raise InputError("the model has no output", remedy="export it with the tensors that you need as outputs")
-        return replace(require_declared(graph), notes=(*graph.notes, *divisor_notes(graph), *notes(graph)))
+        return replace(require_declared(graph), notes=(*graph.notes, *divisor_notes(graph), *notes(graph, declared)))
     except AtoncError as error:
         if isinstance(error, UnsupportedError):
             advise(error)

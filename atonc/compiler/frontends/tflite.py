@@ -18,7 +18,7 @@ from types import MappingProxyType
 import numpy as np
 
 from atonc.compiler.frontends import limits, tflite_ops
-from atonc.compiler.frontends.custom_file import require_count, unlike, values_of
+from atonc.compiler.frontends.custom_file import code_format, require_count, unlike, values_of
 from atonc.compiler.frontends.limits import refuse
 from atonc.compiler.frontends.operands import check_operands, check_work, require_operands
 from atonc.compiler.frontends.tails import BY_VALUES, UNCUT, FlatNode, custom_numbers, find_tail, note_of
@@ -383,6 +383,10 @@ def _custom(table: FlatTable, name: str, tensors: _Tensors, operator: CustomOper
     for number, (tensor, one) in enumerate(zip(outputs, operator.outputs, strict=True), 1):
         if one.shape not in (None, tensor.shape):
             raise unlike(name, f"output {number} has shape {tensor.shape}, its declaration {one.shape}")
+        told = Quantisation.per_tensor(one.scale, one.zero_point)
+        if one.scale and tensor.quant is not None and not told.same_as(tensor.quant):
+            says = f"codes of {code_format(tensor.quant)}, its declaration of {code_format(told)}"
+            raise unlike(name, f"output {number} has {says}")
     options = table.array(OperatorField.CUSTOM_OPTIONS, "u1").tobytes()
     values = values_of(name, operator, lambda one: options if one.type == "bytes" else None)
     attrs = {OPERATOR: operator, VALUES: values}

@@ -3,7 +3,7 @@ arithmetic to compare it with."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from atonc.compiler.ops.registry import runs
 from atonc.compiler.ops.values import OpCall
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.user_c import CustomCall, CustomOperator, CustomTensor
+from atonc.machine.base.words import listed
 
 OPERATOR, VALUES = "operator", "values"  # its attributes: the declaration, and what this node hands on
 
@@ -70,8 +71,11 @@ def _run(call: OpCall) -> list[Array]:
     return [values.astype(np.float64) if values.dtype.kind == "f" else values for values in found]
 
 
-def notes(graph: Graph) -> Iterator[str]:
-    """What everybody should know who reads a figure of such a network."""
+def notes(graph: Graph, declared: Collection[str] = ()) -> Iterator[str]:
+    """What everybody should know who reads a figure of such a network. `declared`: operators by their names."""
+    found = {one.name for one in of_graph(graph).values()}
+    if unused := [name for name in declared if name not in found]:
+        yield f"the model has no {listed(unused, 'and no')}, which --custom declares"
     for op in graph.ops:
         if op.kind != "custom":
             continue
@@ -83,7 +87,7 @@ def notes(graph: Graph) -> Iterator[str]:
             )
         yield (
             f"{op.name} is C of the user, {operator}: it can be verified against itself only (it stays in its buffers, "
-            f"ends, and gives equal outputs in two runs on this computer); {cost}"
+            f"ends, and gives equal outputs in its runs on this computer); {cost}"
         )
 
 

@@ -1,21 +1,23 @@
 """C operators of the user (`generate --custom`): what is declared of one, what a call of it looks like, and the call
 itself, compiled and run on this computer.
 
-The function runs in a process of its own, twice, in guarded memory (`runtime/custom/guarded.c`): what it breaks is said
-as an error, never a crash of ours. It may do what the user may do, so nobody runs it for others: the service and the
-door for agents refuse the option.
+The function runs in a process of its own, twice, and once more in another one, in guarded memory
+(`runtime/custom/guarded.c`): what it breaks is said as an error, never a crash of ours. It may do what the user may do,
+so nobody runs it for others: the service and the door for agents refuse the option.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -40,7 +42,7 @@ MOST_SECONDS = 10  # of the processor, for a call on this computer
 FLAGS = ("-std=gnu11", "-O1", "-g0", "-ffp-contract=off", "-w")
 _OURS = package_folder().joinpath("machine", "runtime", "custom")
 _TEMPORARY = "atonc-custom-"
-_PATIENCE_S = 120  # for a function that sleeps
+_PATIENCE_S = 30  # for a function that sleeps
 
 Value = int | float | tuple[int | float, ...]
 
@@ -135,35 +137,64 @@ class CustomCall:
                 path = Path(folder, "call")
                 path.write_bytes(program)
                 path.chmod(0o700)
-                done = subprocess.run([path], input=b"".join(inputs), capture_output=True, timeout=_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            raise self._wrong(f"does not end within {_PATIENCE_S} seconds", where) from None
+                Path(folder, "in").write_bytes(b"".join(inputs))
+                first, second = self._runs(path, 2, where)
+                (third,) = self._runs(path, 1, where)
         except OSError as error:
             raise _not_here(f"cannot be run: {error.strerror}") from None
-        if done.returncode == -signal.SIGXCPU or done.returncode == -signal.SIGKILL:
-            raise self._wrong(f"does not end: it took {MOST_SECONDS} seconds of CPU time", where)
-        if done.returncode == 3:
-            raise self._wrong(done.stderr.decode(errors="replace").strip().removeprefix("it "), where)
-        sizes = [one.size_bytes for one in self.outputs]
-        if done.returncode or len(done.stdout) != 2 * sum(sizes):
-            raise self._wrong(f"ends the program (status {done.returncode})", where)
-        ends = np.cumsum([0, *sizes, *sizes])
-        parts = [done.stdout[a:b] for a, b in itertools.pairwise(ends)]
-        first, second = parts[: len(sizes)], parts[len(sizes) :]
-        for operand, one, other in zip(self.outputs, first, second, strict=True):
-            if one != other:
-                raise self._differs(operand, one, other, where)
+        for operand, one, *others in zip(self.outputs, first, second, third, strict=True):
+            for other, title in zip(others, ("a second run", "another process"), strict=True):
+                if one != other:
+                    raise self._differs(operand, one, other, title, where)
+        self._require_finite(inputs, first, where)
         return first
 
-    def _differs(self, operand: CustomTensor, one: bytes, other: bytes, where: str) -> UserCodeError:
+    def _runs(self, program: Path, number: int, where: str) -> list[list[bytes]]:
+        """The outputs of this many runs in one process. What it starts itself is not waited for, and ended."""
+        given, made, said = (program.with_name(name) for name in ("in", "out", "said"))
+        command = [str(program)] if number == 2 else [str(program), "once"]
+        with given.open("rb") as source, made.open("wb") as target, said.open("wb") as words:
+            done = subprocess.Popen(command, stdin=source, stdout=target, stderr=words, start_new_session=True)
+            try:
+                status = done.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                raise self._wrong(f"does not end within {_PATIENCE_S} seconds", where) from None
+            finally:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(done.pid, signal.SIGKILL)
+                done.wait()
+        if status == -signal.SIGXCPU:
+            raise self._wrong(f"does not end: it took {MOST_SECONDS} seconds of CPU time", where)
+        if status < 0:
+            raise self._wrong(f"is ended by signal {-status} ({signal.strsignal(-status)})", where)
+        if status == 3:
+            raise self._wrong(said.read_bytes().decode(errors="replace").strip().removeprefix("it "), where)
+        sizes, found = [one.size_bytes for one in self.outputs], made.read_bytes()
+        if status or len(found) != number * sum(sizes):
+            raise self._wrong(f"ends the program (status {status})", where)
+        parts = [found[a:b] for a, b in itertools.pairwise(np.cumsum([0, *sizes * number]))]
+        return [parts[k * len(sizes) : (k + 1) * len(sizes)] for k in range(number)]
+
+    def _require_finite(self, inputs: Sequence[bytes], outputs: Sequence[bytes], where: str) -> None:
+        """What is no number in the inputs may be none in the outputs."""
+        places = [_not_finite(one, data) for one, data in zip(self.operands, (*inputs, *outputs), strict=True)]
+        if any(places[: len(inputs)]):
+            return
+        for operand, data, place in zip(self.outputs, outputs, places[len(inputs) :], strict=True):
+            if place:
+                value = np.frombuffer(data, np.float32)[place[0]]
+                rule = "finite inputs give finite outputs: layers behind it could not be compared"
+                raise self._wrong(f"gives {value} at element {place[0]} of {operand.name}", where, rule)
+
+    def _differs(self, operand: CustomTensor, one: bytes, other: bytes, title: str, where: str) -> UserCodeError:
         pair = np.frombuffer(one, np.uint8), np.frombuffer(other, np.uint8)
         place = int(np.flatnonzero(pair[0] != pair[1])[0])
         if (pair[0][place], pair[1][place]) == (0xA5, 0x5A):
             return self._wrong(f"does not write byte {place} of {operand.name}", where)
         return self._wrong(
-            f"gives other values in a second run, first at byte {place} of {operand.name}",
+            f"gives other values in {title}, first at byte {place} of {operand.name}",
             where,
-            "it depends on memory that it did not write, keeps something from call to call, or looks at addresses",
+            "it depends on memory that it did not write, on time or addresses, or keeps something from call to call",
         )
 
     def _wrong(self, what: str, where: str, rule: str = "") -> UserCodeError:
@@ -196,6 +227,13 @@ class CustomCall:
         body = ",\n        ".join(arguments)
         lines += ["static void call(void *const *at)", "{", f"    {self.operator.function}({body});", "}"]
         return "\n".join(lines) + "\n"
+
+
+def _not_finite(one: CustomTensor, data: bytes) -> list[int]:
+    """The first element that is not a finite number, if there is one."""
+    if one.type != "float32":
+        return []
+    return np.flatnonzero(~np.isfinite(np.frombuffer(data, np.float32)))[:1].tolist()
 
 
 def _tensor_text(number: int, one: CustomTensor) -> str:
