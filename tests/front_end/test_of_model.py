@@ -13,7 +13,8 @@ import pytest
 import atonc
 from atonc.delivery.front_end.image import load
 from atonc.delivery.front_end.image_twin import ImageFrontEnd
-from atonc.delivery.front_end.of_model import as_toml, declared
+from atonc.delivery.front_end.of_model import declared
+from atonc.delivery.front_end.own import as_toml
 from atonc.doors.cli.cli import main
 from atonc.machine.base.errors import InputError, UnsupportedError
 
@@ -127,6 +128,7 @@ def test_the_codes_are_those_of_onnxruntime(name: str, tmp_path: Path) -> None:
         section, _, field = key.partition(".")
         assert getattr(getattr(own.pipeline, section), field) == value, key
     assert own.worst <= most and (own.differ == 0) == (own.worst == 0)
+    assert ("on photographs it may be twice as many" in own.said) == (own.differ > 0)
     twin, differ, total = ImageFrontEnd(own.pipeline), 0, 0
     rng = np.random.default_rng(3)
     for image in (rng.integers(0, 256, (48, 64, 3)), np.arange(48 * 64 * 3).reshape(48, 64, 3) // 37 % 256):

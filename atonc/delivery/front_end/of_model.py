@@ -29,6 +29,8 @@ from atonc.delivery.front_end.image import (
 )
 from atonc.delivery.front_end.image import load as load_image
 from atonc.delivery.front_end.image_twin import ImageFrontEnd
+from atonc.delivery.front_end.of_sound import found_in_sound, sound_model
+from atonc.delivery.front_end.own import MOST_STEP, OwnFrontEnd
 from atonc.delivery.front_end.pipeline import PAGE, Pipeline
 from atonc.delivery.front_end.tables import Array
 from atonc.machine.base.errors import UnsupportedError
@@ -37,37 +39,7 @@ from atonc.machine.base.words import count
 
 VALUES = ("add", "affine", "batch_norm", "cast", "clip", "dequantize", "div", "mul", "quantize", "sub")
 AT = ("half_pixel", "align_corners", "asymmetric")
-MOST_STEP = 1  # codes: a resize to bytes is up to half a byte from one of floats
 HALF_BYTE, SAME_BYTE = 0.51, 1e-3  # what the twin may be off before it is quantised, with a blend and without
-
-
-@dataclass(frozen=True)
-class OwnFrontEnd:
-    """What the model's first operators are, and how near C and twin come to them."""
-
-    pipeline: ImagePipeline
-    tensor: str  # where the network begins instead
-    operators: tuple[str, ...]  # that it stands for
-    values: int  # codes that were compared
-    differ: int
-    worst: int  # codes
-
-    @property
-    def data(self) -> dict[str, Any]:
-        return {
-            **{"operators": list(self.operators), "begins_at": self.tensor, "codes_compared": self.values},
-            **{"codes_differ": self.differ, "worst_step": self.worst},
-        }
-
-    @property
-    def said(self) -> str:
-        if not self.differ:
-            return f"{count(len(self.operators), 'operator')} of the model; the same codes on made images"
-        share = f"{self.differ / self.values:.0%} of the codes of made images"
-        return (
-            f"{count(len(self.operators), 'operator')} of the model; about {share} differ from theirs, by {self.worst} "
-            "at most (of other images perhaps twice as many): it resizes to bytes, they to floats"
-        )
 
 
 @dataclass(frozen=True)
@@ -91,8 +63,10 @@ def load(source: Any) -> Pipeline | ImagePipeline:
     return own.pipeline if isinstance(own, OwnFrontEnd) else load_either(own)
 
 
-def declared(path: Path) -> OwnFrontEnd:
-    return of_graph(read(path))
+def declared(path: Path, read: Callable[[Path], Graph] = read) -> OwnFrontEnd:
+    """What is found: sound where the model transforms it, which the reader does not know; images otherwise."""
+    sound = sound_model(path)
+    return found_in_sound(sound, path.stem) if sound is not None else of_graph(read(path))
 
 
 def found_in(graph: Graph) -> OwnFrontEnd | None:
@@ -431,25 +405,3 @@ def _made(width: int, height: int, channels: int) -> Iterator[Array]:
     ramp = np.arange(height * width).reshape(height, width)
     yield np.stack([ramp * (c + 1) + 85 * c for c in range(channels)], -1).astype(np.uint8)
     yield np.stack([255 * ((ramp // (c + 2)) % 2) for c in range(channels)], -1).astype(np.uint8)
-
-
-def as_toml(pipeline: ImagePipeline) -> str:
-    """The same as a file, for whoever has another camera."""
-    lines = [f'name = "{pipeline.name}"']
-    for section in ("image", "crop", "resize", "colour", "normalise", "codes"):
-        items = [f"{key} = {_toml(value)}" for key, value in _items(getattr(pipeline, section))]
-        lines += ["", f"[{section}]", *items] if items else []
-    return "\n".join(lines) + "\n"
-
-
-def _items(section: Any) -> Iterator[tuple[str, Any]]:
-    plain: Mapping[str, Any] = vars(type(section)())
-    for key, value in vars(section).items():
-        if value != plain[key] or key in ("format", "width", "height", "type"):
-            yield key, value
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_toml, value))}]"
-    return f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else repr(value)
