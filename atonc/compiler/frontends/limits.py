@@ -184,6 +184,7 @@ UNROLLED = (
 )
 DYNAMIC = ("DynamicQuantizeLinear", "ConvInteger", "MatMulInteger", "com.microsoft.DynamicQuantizeMatMul",
            "com.microsoft.MatMulIntegerToFloat", "com.microsoft.DynamicQuantizeLSTM")  # fmt: skip
+SOUND = ("STFT", "DFT", "MelWeightMatrix", "HannWindow", "HammingWindow")
 MOST_NAMED = 8
 KNOWN = "weights, scales, zero points, shapes and bounds are known when the model is compiled"
 FORMS = "operators, attributes and element types are those of docs/reference/ops.md"
@@ -218,6 +219,8 @@ def refuse(kind: str, where: str, computed: Sequence[str] = ()) -> UnsupportedEr
         does, rule = "is what --layout tflite wrote and ", "it is compiled already"
         remedy = "atonc run runs the file; compile the model that it was made from, or begin behind the operator: "
         remedy += "--cut-input-tensors"
+    elif kind in SOUND:
+        remedy = "in front of the first quantisation: --front-end MODEL makes C of it (docs/front_ends.md)"
     elif kind.startswith("CUSTOM"):
         does = "is an operator of the user and "
     if not rule and ("." in kind or kind.startswith("CUSTOM '")):

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from atonc.compiler.frontends.limits import EXTERNAL
 from atonc.compiler.frontends.onnx_builder import Node, translates
-from atonc.compiler.ir import Tensor
+from atonc.compiler.ir import Array, Tensor
+from atonc.compiler.ir.types import check_shape
 from atonc.compiler.ops.functions import FUNCTIONS
 from atonc.machine.base.errors import ModelError, UnsupportedError
 
@@ -26,7 +28,7 @@ COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_e
 
 ELEMENT_TYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
                  10: "float16", 11: "float64", 12: "uint32", 13: "uint64"}  # fmt: skip
-
+HALF_BYTES = {21: "uint8", 22: "int8"}  # constants of 4 bits are codes that use little of the element type
 
 OTHER_TYPES = {8: "string", 14: "complex64", 15: "complex128", 16: "bfloat16", 17: "float8e4m3fn", 18: "float8e4m3fnuz",
                19: "float8e5m2", 20: "float8e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4e2m1", 24: "float8e8m0",
@@ -36,6 +38,38 @@ OTHER_TYPES = {8: "string", 14: "complex64", 15: "complex128", 16: "bfloat16", 1
 def type_name(code: int) -> str:
     """Names an element type, as ONNX numbers them."""
     return ELEMENT_TYPES.get(code) or OTHER_TYPES.get(code) or f"number {code}"
+
+
+def constant_data(proto: Any) -> Array:
+    """The values of a TensorProto whose data lie in the file itself."""
+    from onnx import numpy_helper
+
+    if proto.data_location == EXTERNAL or proto.external_data:
+        raise UnsupportedError(
+            "constants in other files are read beside a file on disk only",
+            where=proto.name[:200],
+            remedy="save the model as one file: onnx.save(onnx.load(path), new_path)",
+        )
+    if proto.data_type not in ELEMENT_TYPES and proto.data_type not in HALF_BYTES:
+        raise UnsupportedError(f"element type {type_name(proto.data_type)} is not supported", where=proto.name[:200])
+    shape = check_shape(tuple(int(dim) for dim in proto.dims), proto.name[:200])
+    elements = int(np.prod(shape, dtype=np.int64))
+    _check_stored(proto, -(-elements // 2) if proto.data_type in HALF_BYTES else elements)
+    try:
+        data = np.asarray(numpy_helper.to_array(proto))
+    except (ValueError, TypeError) as error:
+        raise ModelError(f"constant cannot be read: {error}", where=proto.name[:200]) from error
+    return data.astype(HALF_BYTES.get(proto.data_type, data.dtype)).reshape(shape)
+
+
+def _check_stored(proto: Any, elements: int) -> None:
+    """A few bytes must not claim to be millions of values."""
+    stored = len(proto.raw_data) + sum(
+        len(field)
+        for field in (proto.float_data, proto.int32_data, proto.int64_data, proto.double_data, proto.uint64_data)
+    )
+    if elements > max(stored, 1):
+        raise ModelError(f"constant of {elements} values stores {stored} bytes", where=proto.name[:200])
 
 
 @translates(*UNARY)

@@ -10,8 +10,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from atonc.compiler.frontends import (
     limits,
     onnx_attention,
@@ -21,9 +19,9 @@ from atonc.compiler.frontends import (
     onnx_layers,
     onnx_moves,
     onnx_recurrent,
+    onnx_sound,
 )
 from atonc.compiler.frontends.limits import (
-    EXTERNAL,
     FIX,
     advise,
     model_bytes,
@@ -35,7 +33,7 @@ from atonc.compiler.frontends.limits import (
 )
 from atonc.compiler.frontends.onnx_builder import TRANSLATORS, Builder, Node
 from atonc.compiler.frontends.onnx_control import renamed_nodes
-from atonc.compiler.frontends.onnx_elements import ELEMENT_TYPES, type_name
+from atonc.compiler.frontends.onnx_elements import ELEMENT_TYPES, HALF_BYTES, constant_data, type_name
 from atonc.compiler.frontends.operands import check_operands, check_work
 from atonc.compiler.frontends.tails import ends_of, in_order, needed_nodes, note_of, reads_of, told_tail
 from atonc.compiler.ir import Array, Graph, Tensor, check
@@ -51,7 +49,6 @@ _REGISTERED = (onnx_attention, onnx_control, onnx_elements, onnx_layers, onnx_mo
 _MOST_OPSETS = 1 << 30
 _AGAIN = "the file may be cut, damaged or of another format: export or fetch it again"
 _WELL_FORMED = "a node has the inputs and attributes that its operator asks for, with values it can take"
-HALF_BYTES = {21: "uint8", 22: "int8"}  # constants of 4 bits are codes that use little of the element type
 
 
 def read_file(path: Path) -> Graph:
@@ -64,9 +61,10 @@ def read_onnx(
     cut_outputs: Sequence[str] = (),
     fixed_shapes: Mapping[str, Any] | None = None,
     custom: Mapping[str, CustomOperator] = MappingProxyType({}),
+    cut_inputs: Sequence[str] = (),
 ) -> Graph:
     """The graph of the file; anything damaged is a ModelError. External data is never followed."""
-    model = _parse(data, name)
+    model = onnx_sound.behind(parse(data, name), cut_inputs, name)
     graph = model.graph
     limits.count(len(graph.node), limits.MAX_OPS, "nodes")
     limits.count(len(graph.initializer), limits.MAX_TENSORS, "constants")
@@ -117,7 +115,7 @@ def _inline(builder: Builder, opsets: dict[str, int], graph: Any, label: str, gi
     return outputs
 
 
-def _parse(data: bytes, name: str) -> Any:
+def parse(data: bytes, name: str) -> Any:
     try:
         import onnx
         from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -244,38 +242,6 @@ def _input_shape(value: Any, fixed_shapes: Mapping[str, Any]) -> tuple[int, ...]
             )
         dims.append(max(size, 1))
     return check_shape(tuple(dims), value.name)
-
-
-def constant_data(proto: Any) -> Array:
-    """The values of a TensorProto whose data lie in the file itself."""
-    from onnx import numpy_helper
-
-    if proto.data_location == EXTERNAL or proto.external_data:
-        raise UnsupportedError(
-            "constants in other files are read beside a file on disk only",
-            where=proto.name[:200],
-            remedy="save the model as one file: onnx.save(onnx.load(path), new_path)",
-        )
-    if proto.data_type not in ELEMENT_TYPES and proto.data_type not in HALF_BYTES:
-        raise UnsupportedError(f"element type {type_name(proto.data_type)} is not supported", where=proto.name[:200])
-    shape = check_shape(tuple(int(dim) for dim in proto.dims), proto.name[:200])
-    elements = int(np.prod(shape, dtype=np.int64))
-    _check_stored(proto, -(-elements // 2) if proto.data_type in HALF_BYTES else elements)
-    try:
-        data = np.asarray(numpy_helper.to_array(proto))
-    except (ValueError, TypeError) as error:
-        raise ModelError(f"constant cannot be read: {error}", where=proto.name[:200]) from error
-    return data.astype(HALF_BYTES.get(proto.data_type, data.dtype)).reshape(shape)
-
-
-def _check_stored(proto: Any, elements: int) -> None:
-    """A few bytes must not claim to be millions of values."""
-    stored = len(proto.raw_data) + sum(
-        len(field)
-        for field in (proto.float_data, proto.int32_data, proto.int64_data, proto.double_data, proto.uint64_data)
-    )
-    if elements > max(stored, 1):
-        raise ModelError(f"constant of {elements} values stores {stored} bytes", where=proto.name[:200])
 
 
 def _node(proto: Any, index: int, opsets: dict[str, int], builder: Builder) -> Node:

@@ -37,7 +37,8 @@ def read(
     custom: str = "",
 ) -> Graph:
     """Reads TFLite and ONNX. `cut_outputs` names tensors to stop at: what comes after them need not be supported; nor,
-    in TFLite, what comes before `cut_inputs`. `custom`: the file that declares C operators of the user."""
+    in TFLite and where ONNX transforms sound, what comes before `cut_inputs`. `custom`: the file that declares C
+    operators of the user."""
     kind = path.suffix.lower()
     if kind in FOREIGN:
         remedy = _FIXES.get(kind, "export the quantised model as TFLite or ONNX")
@@ -77,7 +78,7 @@ def _read(
         return replace(graph, notes=(*graph.notes, *require_names(fixed_shapes, ())))
     from atonc.compiler.frontends.onnx_qdq import read_onnx
 
-    graph = read_onnx(data, path.stem, cuts[0], fixed_shapes, custom)
+    graph = read_onnx(data, path.stem, cuts[0], fixed_shapes, custom, cuts[1])
     return replace(graph, notes=(*graph.notes, *_notes(path.stem)))
 
 

@@ -17,7 +17,8 @@ from atonc.delivery.front_end.declare import Codes
 from atonc.delivery.front_end.image import ImagePipeline, load_either
 from atonc.delivery.front_end.image_twin import SAY_FRAME, image_tables
 from atonc.delivery.front_end.micro import micro_tables
-from atonc.delivery.front_end.of_model import OwnFrontEnd, as_toml, declared, found_in, is_model, load
+from atonc.delivery.front_end.of_model import declared, found_in, is_model, load
+from atonc.delivery.front_end.own import OwnFrontEnd, as_toml
 from atonc.delivery.front_end.pipeline import Pipeline
 from atonc.delivery.front_end.tables import tables
 from atonc.delivery.generate.generating import c_network
@@ -39,13 +40,14 @@ class FittedFrontEnd:
     window: c_text.Window
     label: str  # of the input
     cpu_mhz: float
+    own: OwnFrontEnd | None = None  # where the model begins with it
 
     @property
     def cycles(self) -> int:
         return cycles(self.pipeline)
 
     def files(self, name: str) -> dict[str, bytes]:
-        return c_text.files(self.pipeline, name, self.window)
+        return {**c_text.files(self.pipeline, name, self.window), **_declaration(self, name)}
 
     @property
     def hop_ms(self) -> float:
@@ -59,6 +61,7 @@ class FittedFrontEnd:
             **{"name": p.name, "input": self.label, "frames": self.window.frames, "features": p.features},
             **{"hop": p.frame.hop, "rate": p.rate, "cycles_per_frame": self.cycles},
             **{"ram_bytes": c_text.state_bytes(p, self.window), "tables_bytes": c_text.constant_bytes(p)},
+            **({} if self.own is None else self.own.data),
         }
 
     @property
@@ -69,7 +72,7 @@ class FittedFrontEnd:
             f"{p.name}: {count(p.features, 'feature')} every {1000 * p.frame.hop / p.rate:.3g} ms for {self.label}; "
             f"{self.cycles:,} cycles a frame, predicted, {share:.2%} of the CPU; "
             f"RAM {c_text.state_bytes(p, self.window):,} bytes, flash {c_text.constant_bytes(p):,} of tables, "
-            "both apart from the figures of the network"
+            "both apart from the figures of the network" + (f"; instead of {self.own.said}" if self.own else "")
         )
 
 
@@ -88,8 +91,7 @@ class FittedImages:
         return image_cycles(self.pipeline, self.planes)
 
     def files(self, name: str) -> dict[str, bytes]:
-        own = {f"{name}_front_end.toml": as_toml(self.pipeline).encode()} if self.own else {}
-        return {**image_text.files(self.pipeline, name, self.planes), **own}
+        return {**image_text.files(self.pipeline, name, self.planes), **_declaration(self, name)}
 
     @property
     def data(self) -> dict[str, Any]:
@@ -113,6 +115,13 @@ class FittedImages:
 
 
 Fitted = FittedFrontEnd | FittedImages
+
+
+def _declaration(found: Fitted, name: str) -> dict[str, bytes]:
+    """What was found in the model, as a file."""
+    return {f"{name}_front_end.toml": as_toml(found.pipeline).encode()} if found.own else {}
+
+
 Source = str | Path | Mapping[str, Any] | OwnFrontEnd
 
 
@@ -150,7 +159,7 @@ def fitted(view: CompileView, source: Source) -> Fitted:
     if isinstance(whole, ImagePipeline):
         return FittedImages(whole, order == PLANES, info.label, mhz, own)
     assert isinstance(order, c_text.Window)
-    return FittedFrontEnd(whole, order, info.label, mhz)
+    return FittedFrontEnd(whole, order, info.label, mhz, own)
 
 
 def with_hop(view: CompileView, source: Source) -> CompileView:

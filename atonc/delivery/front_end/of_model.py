@@ -29,6 +29,8 @@ from atonc.delivery.front_end.image import (
 )
 from atonc.delivery.front_end.image import load as load_image
 from atonc.delivery.front_end.image_twin import ImageFrontEnd
+from atonc.delivery.front_end.of_sound import found_in_sound, sound_model
+from atonc.delivery.front_end.own import MOST_STEP, OwnFrontEnd
 from atonc.delivery.front_end.pipeline import PAGE, Pipeline
 from atonc.delivery.front_end.tables import Array
 from atonc.machine.base.errors import UnsupportedError
@@ -37,36 +39,7 @@ from atonc.machine.base.words import count
 
 VALUES = ("add", "affine", "batch_norm", "cast", "clip", "dequantize", "div", "mul", "quantize", "sub")
 AT = ("half_pixel", "align_corners", "asymmetric")
-MOST_STEP = 1  # codes: a resize to bytes is up to half a byte from one of floats
 HALF_BYTE, SAME_BYTE = 0.51, 1e-3  # what the twin may be off before it is quantised, with a blend and without
-
-
-@dataclass(frozen=True)
-class OwnFrontEnd:
-    """What the model's first operators are, and how near C and twin come to them."""
-
-    pipeline: ImagePipeline
-    tensor: str  # where the network begins instead
-    operators: tuple[str, ...]  # that it stands for
-    values: int  # codes that were compared
-    differ: int
-    worst: int  # codes
-
-    @property
-    def data(self) -> dict[str, Any]:
-        return {
-            **{"operators": list(self.operators), "begins_at": self.tensor, "codes_compared": self.values},
-            **{"codes_differ": self.differ, "worst_step": self.worst},
-        }
-
-    @property
-    def said(self) -> str:
-        if not self.differ:
-            return f"{count(len(self.operators), 'operator')} of the model; the same codes on made images"
-        return (
-            f"{count(len(self.operators), 'operator')} of the model; {self.differ / self.values:.1%} of the codes of "
-            f"made images differ from theirs, by {self.worst} at most: it resizes to bytes, they to floats"
-        )
 
 
 @dataclass(frozen=True)
@@ -90,8 +63,10 @@ def load(source: Any) -> Pipeline | ImagePipeline:
     return own.pipeline if isinstance(own, OwnFrontEnd) else load_either(own)
 
 
-def declared(path: Path) -> OwnFrontEnd:
-    return of_graph(read(path))
+def declared(path: Path, read: Callable[[Path], Graph] = read) -> OwnFrontEnd:
+    """What is found: sound where the model transforms it, which the reader does not know; images otherwise."""
+    sound = sound_model(path)
+    return found_in_sound(sound, path.stem) if sound is not None else of_graph(read(path))
 
 
 def found_in(graph: Graph) -> OwnFrontEnd | None:
@@ -109,6 +84,7 @@ def of_graph(graph: Graph) -> OwnFrontEnd:
     head = _Head.of(graph)
     own, apart = min((head.compared(one) for one in head.pipelines(head.view())), key=lambda found: found[1])
     if apart > (HALF_BYTE if head.blends else SAME_BYTE) or own.worst > MOST_STEP:
+        head.check_pixels()
         raise _refused(
             f"a front end of bytes would be {count(own.worst, 'code')} from the model's operators",
             graph.name, f"{apart:.3g} bytes apart before they are quantised; {MOST_STEP} code is let pass",
@@ -198,11 +174,43 @@ class _Head:
         return views[self.codes.name]
 
     def _no_part(self, op: Op, why: str) -> UnsupportedError:
+        mode = self._mixed_by(op)
         return _refused(
-            f"{op.kind} {op.name!r} is no part of a front end: {why}", self.graph.name,
-            "cast, transpose, a cut, one resize (nearest, linear), numbers for each colour, colours in another order",
+            f"{f'Resize ({mode})' if mode else op.kind} {op.name!r} is no part of a front end: {why}", self.graph.name,
+            "cast, transpose, a cut, one resize (nearest, or linear without antialias at half_pixel, align_corners or "
+            "asymmetric), numbers for each colour, colours in another order",
             "leave it out of the export and declare what training does ([image])",
         )  # fmt: skip
+
+    def _mixed_by(self, op: Op) -> str:
+        """The mode of a Resize of ONNX that is computed as products; empty for another operator."""
+        same = [one.inputs[0] for one in self.ops if one.kind == "matmul" and one.name == op.name]
+        weights = self.graph.tensors[same[0]].data if same else None
+        if weights is None or not same[0].startswith(f"{op.name}:weights"):
+            return ""
+        if (weights < 0).any():
+            return "cubic"
+        few = (np.count_nonzero(weights, axis=1) <= 2).all()
+        return "linear at half_pixel_symmetric or tf_crop_and_resize" if few else "linear with antialias"
+
+    def check_pixels(self) -> None:
+        """Refuses nearest pixels that are one beside those of whole numbers, as onnxruntime rounds where they lie."""
+        for op in self.ops:
+            pixels = self.graph.tensors[op.inputs[1]].data if op.kind == "gather" else None
+            if pixels is None or not op.inputs[1].startswith(f"{op.name}:pixels"):
+                continue
+            size, places = self.graph.tensors[op.inputs[0]].shape[op.attrs["axis"]], np.arange(len(pixels))
+            single = np.floor(places.astype(np.float32) / (np.float32(len(pixels)) / np.float32(size)))
+            whole = places * size // len(pixels)
+            if np.array_equal(pixels, single) and not np.array_equal(pixels, whole):
+                k = int(np.flatnonzero(pixels != whole)[0])
+                raise _refused(
+                    f"Resize {op.name!r} of {size} to {len(pixels)} takes pixel {pixels[k]} at place {k}, a front end "
+                    f"{whole[k]}", self.graph.name,
+                    "onnxruntime divides in single precision, which rounds; a front end counts in whole numbers",
+                    "resize to a size where both agree (a whole number of times smaller or larger), or with linear; or "
+                    "leave it out of the export and declare it ([image], [resize])",
+                )  # fmt: skip
 
     def _behind(self, op: Op, view: PixelSource, shape: tuple[int, ...]) -> PixelSource:
         before = self.graph.tensors[next(name for name in op.inputs if name in self._moving)].shape
@@ -397,25 +405,3 @@ def _made(width: int, height: int, channels: int) -> Iterator[Array]:
     ramp = np.arange(height * width).reshape(height, width)
     yield np.stack([ramp * (c + 1) + 85 * c for c in range(channels)], -1).astype(np.uint8)
     yield np.stack([255 * ((ramp // (c + 2)) % 2) for c in range(channels)], -1).astype(np.uint8)
-
-
-def as_toml(pipeline: ImagePipeline) -> str:
-    """The same as a file, for whoever has another camera."""
-    lines = [f'name = "{pipeline.name}"']
-    for section in ("image", "crop", "resize", "colour", "normalise", "codes"):
-        items = [f"{key} = {_toml(value)}" for key, value in _items(getattr(pipeline, section))]
-        lines += ["", f"[{section}]", *items] if items else []
-    return "\n".join(lines) + "\n"
-
-
-def _items(section: Any) -> Iterator[tuple[str, Any]]:
-    plain: Mapping[str, Any] = vars(type(section)())
-    for key, value in vars(section).items():
-        if value != plain[key] or key in ("format", "width", "height", "type"):
-            yield key, value
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_toml, value))}]"
-    return f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else repr(value)

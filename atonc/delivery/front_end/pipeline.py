@@ -50,7 +50,7 @@ class Mel:
     norm: str = "slaney"
     fmin: float = 0.0
     fmax: float = 0.0
-    triangles: str = "hertz"  # straight sides over hertz, or over mel (Kaldi)
+    triangles: str = "hertz"  # straight sides over hertz, over mel (Kaldi), between whole bins (ONNX)
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ CHECKS: Mapping[str, Check] = {
     "mel.norm": one_of("slaney", "none"),
     "mel.fmin": real(0, 192_000),
     "mel.fmax": real(0, 192_000),
-    "mel.triangles": one_of("hertz", "mel"),
+    "mel.triangles": one_of("hertz", "mel", "bins"),
     "log.of": one_of(*LOGS),
     "log.guard": real(0, 1e6),
     "log.floor": real(0, 1e6),

@@ -118,6 +118,8 @@ def mel_weights(p: Pipeline) -> Array:
     """mels x bins."""
     ends = to_mel(np.array([p.mel.fmin, p.fmax]), p.mel.scale)
     corners, bins = np.linspace(ends[0], ends[1], p.mel.count + 2), np.arange(p.bins) * p.rate / p.spectrum.n_fft
+    if p.mel.triangles == "bins":
+        return _whole_bins(p, ends)
     hertz = to_hertz(corners, p.mel.scale)
     if p.mel.triangles == "mel":
         places, bins = corners, to_mel(bins, p.mel.scale)
@@ -127,6 +129,17 @@ def mel_weights(p: Pipeline) -> Array:
     rising, falling = (bins - left) / (middle - left), (right - bins) / (right - middle)
     weights = np.maximum(0, np.minimum(rising, falling))
     return weights * (2 / (hertz[2:] - hertz[:-2]))[:, None] if p.mel.norm == "slaney" else weights
+
+
+def _whole_bins(p: Pipeline, ends: Array) -> Array:
+    """ONNX's MelWeightMatrix: corners are whole bins, one of `mel.count` + 2 steps stays unused above them."""
+    corners = ends[0] + np.arange(p.mel.count + 2) * ((ends[1] - ends[0]) / (p.mel.count + 2))
+    places = (p.spectrum.n_fft + 1) * to_hertz(corners, p.mel.scale) // p.rate
+    left, middle, right = places[:-2, None], places[1:-1, None], places[2:, None]
+    bins = np.arange(p.bins)
+    rising = np.where(middle > left, (bins - left) / np.maximum(middle - left, 1), bins >= middle)
+    falling = np.where(right > middle, (right - bins) / np.maximum(right - middle, 1), bins <= middle)
+    return np.clip(np.minimum(rising, falling), 0, 1)
 
 
 def _sparse(weights: Array) -> tuple[Array, Array, Singles]:

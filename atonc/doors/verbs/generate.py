@@ -32,7 +32,7 @@ from atonc.machine.base.errors import InputError
 
 if TYPE_CHECKING:
     from atonc.compiler.compile.compile_view import CompileView
-    from atonc.delivery.front_end.of_model import OwnFrontEnd
+    from atonc.delivery.front_end.own import OwnFrontEnd
     from atonc.delivery.generate.post import PostProcessing
     from atonc.insight.explain.actions import TriedOption
     from atonc.insight.report.document import Document
@@ -140,7 +140,8 @@ def _edges(
         from atonc.delivery.front_end.fitting import require_fit
 
         if of_model.is_model(front_end) and Path(options.front_end).resolve() == model.resolve():
-            front_end = own = of_model.of_graph(read_model(model, replace(wanted, cut_inputs=())))
+            whole = replace(wanted, cut_inputs=())
+            front_end = own = of_model.declared(model, lambda path: read_model(path, whole))
             wanted = replace(wanted, cut_inputs=wanted.cut_inputs or (own.tensor,))
         of_model.load(front_end)  # a mistake in the file first
         require_fit(read_model(model, wanted), front_end, own_types=not wanted.input_type)

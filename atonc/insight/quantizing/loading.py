@@ -13,7 +13,8 @@ import numpy as np
 from atonc.compiler.frontends import limits
 from atonc.compiler.frontends.limits import model_bytes, require_names, size_given
 from atonc.compiler.frontends.onnx_control import renamed_nodes
-from atonc.compiler.frontends.onnx_qdq import constant_data, given_value, open_sizes
+from atonc.compiler.frontends.onnx_elements import constant_data
+from atonc.compiler.frontends.onnx_qdq import given_value, open_sizes
 from atonc.compiler.frontends.read import is_tflite
 from atonc.compiler.frontends.tails import BY_VALUES, ends_of, needed_nodes, onnx_tail, sort_nodes, tell_tail
 from atonc.compiler.ir import Array
