@@ -10,12 +10,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import torch
-from executorch.exir import to_edge_transform_and_lower
-from executorch.runtime import Runtime
-from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
-
 import atonc
+
+try:
+    import torch
+    from executorch.exir import to_edge_transform_and_lower
+    from executorch.runtime import Runtime
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+except ModuleNotFoundError as error:
+    sys.exit(f"{error.name} is not installed\n  fix: pip install '.[executorch]', in the clone of atonc")
 
 nn = torch.nn
 SHAPE = (1, 1, 49, 10)  # windows of sound x cepstral coefficients

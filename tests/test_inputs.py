@@ -10,6 +10,7 @@ import pytest
 
 import atonc
 from atonc.compiler.compile.pipeline import Compiled
+from atonc.compiler.inputs.arrays import read_arrays
 from atonc.insight.runs import runs
 from atonc.insight.runs.run_options import RunOptions
 from atonc.machine.base.errors import InputError
@@ -119,3 +120,20 @@ def test_an_index_outside_its_table_is_refused_where_data_comes_in(tmp_path: Pat
         ):
             with pytest.raises(InputError, match=rf"{wrong} for input n, which picks from 5 rows"):
                 refuses(indices)
+
+
+def test_arrays_that_are_no_numbers_say_what_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "given.npy"
+    ragged = np.empty(2, object)
+    for array, what in ((np.array(["one"]), "holds text"), (ragged, r"Python objects \(samples of different shapes"),
+                        (np.zeros(2, complex), "complex numbers")):  # fmt: skip
+        np.save(path, array)
+        with pytest.raises(InputError, match=what) as refused:
+            read_arrays(path)
+        assert "numpy.stack(samples)" in refused.value.remedy
+    np.savez(tmp_path / "whole.npz", x=np.zeros(99))
+    for data in ((tmp_path / "whole.npz").read_bytes()[:300], b"\x93NUMPY\x01\x00", b"\x93NUMPY\x01\x00\x04\x00{a}\n"):
+        path.write_bytes(data)
+        with pytest.raises(InputError) as refused:
+            read_arrays(path)
+        assert "write it again with numpy.save" in refused.value.remedy

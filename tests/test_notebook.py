@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shutil
 import sys
 from dataclasses import replace
@@ -193,3 +194,13 @@ def test_the_page_about_python_works_as_written(monkeypatch: pytest.MonkeyPatch)
         exec(compile(block, "docs/python.md", "exec"), names)
     for name in re.findall(r"`c\.(\w+)", text):
         assert hasattr(names["c"], name), f"a compilation has no {name}"
+
+
+def test_examples_of_executorch_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("torch", "atonc.delivery.executorch.quantizer"):  # the second: where a test before had it
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(SystemExit, match=r"torch is not installed\n  fix: pip install '\.\[executorch\]'"):
+        runpy.run_path(str(ROOT / "examples" / "delegate.py"))
+    with pytest.raises(ToolError, match="is not installed") as lacking:
+        run_cells(ROOT / "examples" / "executorch.ipynb")
+    assert lacking.value.remedy == "pip install 'atonc[executorch]'"

@@ -22,6 +22,7 @@ from atonc.compiler.verify.emulation import Emulation
 from atonc.doors.agents.tools import TOOLS
 from atonc.doors.cli.cli import main
 from atonc.doors.serve import form
+from atonc.insight.estimating.estimate import estimate
 from atonc.insight.runs.runs import RunOptions, run
 from atonc.machine.base import user_c
 from atonc.machine.base.errors import AtoncError, ToolError, UnsupportedError
@@ -93,9 +94,10 @@ def test_a_folder_costs_what_its_compilation_said_and_runs_where_asked(model: Pa
     found = compiled(model, custom, verify=False)
     step = next(s for s in load(out).steps if any(call.name == user_c.CALL for call in s.calls))
     (call,) = step.calls
-    assert call_cost(call.name, call.args).cpu_cycles == 6000
+    cost = call_cost(call.name, call.args)
+    assert (cost.cpu_cycles, cost.known, cost.basis) == (6000, True, "as declared")
     assert describe_call(call.name, call.args) == "Custom roll()"
-    assert "custom" in found.cost.unknown
+    assert "custom" not in found.cost.unknown
     with pytest.raises(UnsupportedError, match="C of the user"):
         run(RunOptions(out))
     result = run(RunOptions(out, custom=str(out / "network_custom.json")))
@@ -222,9 +224,9 @@ def test_declared_cycles_count_and_missing_ones_are_said(model: Path, declare: C
     cheap, dear, guessed = map(cycles_of, found)
     npu_clock, cpu_clock = found[0].cost.npu_mhz, found[0].cost.cpu_mhz
     assert dear - cheap == pytest.approx(100_000 * npu_clock / cpu_clock, rel=0.01)
-    assert guessed > 0
+    assert guessed > 0 and "custom" in found[2].cost.unknown
     assert any("a rough estimate" in note for note in found[2].source.notes)
-    assert "custom" in found[0].cost.unknown
+    assert "custom" not in found[0].cost.unknown
 
 
 @pytest.mark.parametrize(
@@ -368,6 +370,28 @@ def test_without_the_option_the_error_names_it(model: Path) -> None:
         compile_file(model, Options(cache=False))
 
 
+def test_an_estimate_names_the_verb_that_takes_it(model: Path) -> None:
+    with pytest.raises(UnsupportedError) as raised:
+        estimate(model)
+    assert "atonc analyze custom.onnx --custom FILE" in raised.value.fix
+
+
+def test_every_view_marks_the_guess_and_names_the_option(
+    model: Path, tmp_path: Path, declare: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    custom, out = declare(cycles=None), str(tmp_path / "out")
+    assert main(["generate", str(model), "--custom", custom, "-o", out, "-q", "--no-verify"]) == 0
+    capsys.readouterr()
+    assert main(["explain", out]) == 0
+    said = capsys.readouterr().out
+    assert "~28,800  cpu  custom rolled" in said and "~: rough estimate" in said
+    assert "atonc explain MODEL --custom FILE" in said
+    assert main(["run", out, "--custom", custom]) == 0
+    assert "~: rough estimate" in capsys.readouterr().out
+    assert main(["compare", out, out, "--json"]) == 0
+    assert "rough estimate" in " ".join(json.loads(capsys.readouterr().out)["a"]["notes"])
+
+
 def test_without_a_compiler_it_is_refused(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_c.shutil, "which", lambda name: None)
     user_c._built.cache_clear()
@@ -379,7 +403,11 @@ def test_without_a_compiler_it_is_refused(model: Path, monkeypatch: pytest.Monke
 def test_the_virtual_board_runs_the_same_c(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["validate", str(model), "--custom", str(EXAMPLE / "operators.json"), "--mode", "board", "-b", "1"]
     assert main(words) == 0
-    assert "every byte equals the emulator's" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "every byte equals the emulator's" in said and "against itself only" in said
+    assert main([*words, "--json"]) == 0
+    (note,) = json.loads(capsys.readouterr().out)["notes"]
+    assert "against itself only" in note
 
 
 @pytest.mark.skipif(not shutil.which("arm-none-eabi-gcc"), reason="no cross compiler")

@@ -107,6 +107,13 @@ def test_what_is_told_to_stay_outside_stays() -> None:
     assert any(operator == "aten.cat.default" for _, operator in reasons) and made.delegates > 1
 
 
+def test_convolutions_in_three_dimensions_stay_outside_and_are_named() -> None:
+    net = torch.nn.Conv3d(2, 3, 3).eval()
+    made = modules.lowered(torch.export.export(net, (torch.randn(1, 2, 5, 6, 7),)), verify=False)
+    (reason,) = (one.reason for one in made.partitioner.undelegated if "conv" in one.operator)
+    assert reason == "atonc has no 3-D convolutions"
+
+
 def test_of_several_outputs_all_or_none_stay_outside() -> None:
     given = quantised("several")
     made = modules.lowered(given.program, verify=False)

@@ -36,6 +36,12 @@ OPTIONS = Options(verify=False, allow_float=True)
 MODELS = [DIGITS, EXAMPLES / "story" / "story_int8.onnx", EXAMPLES / "denoiser" / "denoiser_int8.onnx"]
 
 
+def test_whole_clocks_are_whole_numbers_given_or_not() -> None:
+    for given, written in (0.0, "1000"), (800.0, "800"), (612.5, "612.5"):
+        found = estimate(DIGITS, replace(OPTIONS, npu_mhz=given))
+        assert json.dumps(found.as_dict()["npu_mhz"]) == written
+
+
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.stem)
 def test_a_quantised_model_costs_what_its_compilation_does(model: Path) -> None:
     found, compiled = estimate(model), compile_file(model, OPTIONS)

@@ -20,7 +20,7 @@ from atonc.insight.quantizing.judge import poor_outputs
 from atonc.insight.quantizing.loading import require_equal_sizes
 from atonc.insight.quantizing.observe import FirstNorm, require_trained_range, still_outputs
 from atonc.insight.quantizing.run import quantize
-from atonc.insight.quantizing.samples import odd_sizes
+from atonc.insight.quantizing.samples import odd_sizes, read_samples
 from atonc.insight.quantizing.scales import Seen, choose
 from atonc.insight.quantizing.types import OutputAccuracy, QuantizeOptions
 from atonc.insight.quantizing.widen import missed
@@ -238,3 +238,11 @@ def test_a_norm_that_remembers_nothing_judges_no_samples(tmp_path: Path) -> None
 @pytest.mark.parametrize(("top", "odd"), [(1e-7, True), (1.0, False), (255.0, False), (1e7, True)])
 def test_samples_far_from_one_are_told_on_both_sides(top: float, odd: bool) -> None:
     assert bool(odd_sizes("x", np.array([top, top]))) == odd
+
+
+def test_one_sample_without_an_axis_in_front_is_named(tmp_path: Path) -> None:
+    np.save(tmp_path / "one.npy", np.zeros((3, 8, 8), np.float32))
+    for shape in (1, 3, 8, 8), (3, 8, 8):
+        with pytest.raises(InputError, match="samples of shape 8x8 do not fit") as refused:
+            read_samples(tmp_path / "one.npy", {"x": shape}, QuantizeOptions())
+        assert refused.value.remedy.startswith("this is one sample: add an axis of 1 in front")

@@ -113,6 +113,13 @@ def test_pools_that_do_not_fit_an_image(tmp_path: Path, capsys: pytest.CaptureFi
     assert "AXISRAM3 has the secure address 0x34200000" in error and '"offset" 0x24200000' in error
 
 
+def test_the_folder_of_a_plain_generate_names_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "generate", DIGITS, "-o", tmp_path, "--no-verify")[0] == 0
+    for words, option in ((), "-r"), (("--no-secure",), "-r no-secure"):
+        code, _, error = run(capsys, "reloc", tmp_path, "--parse-only", *words)
+        assert code == 2 and f"atonc generate MODEL {option} writes a folder for images" in error
+
+
 def test_two_pools_of_a_kind() -> None:
     """An image has room for one external RAM."""
     uses = pool_uses(*read_contents(images.folder("ram"), None, None))

@@ -188,6 +188,7 @@ SOUND = ("STFT", "DFT", "MelWeightMatrix", "HannWindow", "HammingWindow")
 MOST_NAMED = 8
 KNOWN = "weights, scales, zero points, shapes and bounds are known when the model is compiled"
 FORMS = "operators, attributes and element types are those of docs/reference/ops.md"
+DECLARE_C = "declare a C function for it: --custom FILE (docs/custom_operators.md)"
 CUT = "replace the operator or stop before it with --cut-output-tensors"
 
 
@@ -224,7 +225,7 @@ def refuse(kind: str, where: str, computed: Sequence[str] = ()) -> UnsupportedEr
         does = "is an operator of the user and "
     if not rule and ("." in kind or kind.startswith("CUSTOM '")):
         rule = "an operator that only its author knows is compiled where he says how it is computed"
-        remedy = f"declare a C function for it: --custom FILE (docs/custom_operators.md); {CUT}"
+        remedy = f"{DECLARE_C}; {CUT}"
     what = f"{kind} {does}is not supported"
     return advise(UnsupportedError(what, where=where, rule=rule, remedy=remedy), computed)
 

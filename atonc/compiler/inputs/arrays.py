@@ -102,7 +102,9 @@ def parse_arrays(data: bytes, where: str) -> dict[str, Array]:
         if data.startswith(ZIP_MARKS):
             return _archive(data, where)
     except _DAMAGE as error:
-        raise InputError(f"cannot be read as NumPy data: {str(error)[:200]}", where=where) from None
+        what = f"cannot be read as NumPy data: {str(error)[:200]}"
+        remedy = "the file is damaged or cut off: write it again with numpy.save or numpy.savez"
+        raise InputError(what, where=where, remedy=remedy) from None
     raise InputError("is neither .npy, .npz nor .csv", where=where, remedy="write it with numpy.save or numpy.savez")
 
 
@@ -113,13 +115,19 @@ def _array(data: bytes, where: str) -> Array:
         raise InputError(f"version {version} of the format is not read", where=where)
     shape, fortran, dtype = _HEADERS[version](stream)
     if dtype.kind not in "biuf" or dtype.itemsize > 8:
-        raise InputError(f"holds {str(dtype)[:60]}", where=where, rule="arrays hold booleans, integers or floats")
+        kinds = {"O": "Python objects (samples of different shapes?)", "U": "text", "S": "text", "c": "complex numbers"}
+        raise InputError(
+            f"holds {kinds.get(dtype.kind, 'values')} ({str(dtype)[:60]})", where=where,
+            rule="arrays hold booleans, integers or floats of at most 8 bytes",
+            remedy="stack the samples into one array of numbers: numpy.stack(samples).astype(numpy.float32)",
+        )  # fmt: skip
     if any(type(size) is not int or size < 0 for size in shape) or len(shape) > 32:
         raise InputError(f"shape {str(shape)[:60]} is impossible", where=where)
     count, start = prod(shape), stream.tell()
     needed, there = count * dtype.itemsize, len(data) - start
     if needed > there:
-        raise InputError(f"is cut off: {dtype} of shape {shape} takes {needed:,} bytes, not {there:,}", where=where)
+        raise InputError(f"is cut off: {dtype} of shape {shape} takes {needed:,} bytes, not {there:,}", where=where,
+                         remedy="copy the file again, or write it again with numpy.save")  # fmt: skip
     flat = np.frombuffer(data, dtype, count, start)
     found = flat.reshape(shape[::-1]).transpose() if fortran else flat.reshape(shape)
     return found.astype(dtype.newbyteorder("="), copy=False)

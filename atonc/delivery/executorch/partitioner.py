@@ -89,6 +89,8 @@ class _Support(OperatorSupportBase):  # type: ignore[misc]
 def reason_against(node: Any) -> str:
     """Empty where a delegate can have it."""
     target = getattr(node.target, "_op", node.target)
+    if target in PRODUCTS and len(node.args[1].meta["val"].shape) > 4:
+        return "atonc has no 3-D convolutions"
     if target not in EDGE:
         return "atonc takes no such operator from ExecuTorch"
     values = node.meta.get("val")

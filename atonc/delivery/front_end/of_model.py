@@ -84,6 +84,7 @@ def of_graph(graph: Graph) -> OwnFrontEnd:
     head = _Head.of(graph)
     own, apart = min((head.compared(one) for one in head.pipelines(head.view())), key=lambda found: found[1])
     if apart > (HALF_BYTE if head.blends else SAME_BYTE) or own.worst > MOST_STEP:
+        head.check_pixels()
         raise _refused(
             f"a front end of bytes would be {count(own.worst, 'code')} from the model's operators",
             graph.name, f"{apart:.3g} bytes apart before they are quantised; {MOST_STEP} code is let pass",
@@ -173,11 +174,43 @@ class _Head:
         return views[self.codes.name]
 
     def _no_part(self, op: Op, why: str) -> UnsupportedError:
+        mode = self._mixed_by(op)
         return _refused(
-            f"{op.kind} {op.name!r} is no part of a front end: {why}", self.graph.name,
-            "cast, transpose, a cut, one resize (nearest, linear), numbers for each colour, colours in another order",
+            f"{f'Resize ({mode})' if mode else op.kind} {op.name!r} is no part of a front end: {why}", self.graph.name,
+            "cast, transpose, a cut, one resize (nearest, or linear without antialias at half_pixel, align_corners or "
+            "asymmetric), numbers for each colour, colours in another order",
             "leave it out of the export and declare what training does ([image])",
         )  # fmt: skip
+
+    def _mixed_by(self, op: Op) -> str:
+        """The mode of a Resize of ONNX that is computed as products; empty for another operator."""
+        same = [one.inputs[0] for one in self.ops if one.kind == "matmul" and one.name == op.name]
+        weights = self.graph.tensors[same[0]].data if same else None
+        if weights is None or not same[0].startswith(f"{op.name}:weights"):
+            return ""
+        if (weights < 0).any():
+            return "cubic"
+        few = (np.count_nonzero(weights, axis=1) <= 2).all()
+        return "linear at half_pixel_symmetric or tf_crop_and_resize" if few else "linear with antialias"
+
+    def check_pixels(self) -> None:
+        """Refuses nearest pixels that are one beside those of whole numbers, as onnxruntime rounds where they lie."""
+        for op in self.ops:
+            pixels = self.graph.tensors[op.inputs[1]].data if op.kind == "gather" else None
+            if pixels is None or not op.inputs[1].startswith(f"{op.name}:pixels"):
+                continue
+            size, places = self.graph.tensors[op.inputs[0]].shape[op.attrs["axis"]], np.arange(len(pixels))
+            single = np.floor(places.astype(np.float32) / (np.float32(len(pixels)) / np.float32(size)))
+            whole = places * size // len(pixels)
+            if np.array_equal(pixels, single) and not np.array_equal(pixels, whole):
+                k = int(np.flatnonzero(pixels != whole)[0])
+                raise _refused(
+                    f"Resize {op.name!r} of {size} to {len(pixels)} takes pixel {pixels[k]} at place {k}, a front end "
+                    f"{whole[k]}", self.graph.name,
+                    "onnxruntime divides in single precision, which rounds; a front end counts in whole numbers",
+                    "resize to a size where both agree (a whole number of times smaller or larger), or with linear; or "
+                    "leave it out of the export and declare it ([image], [resize])",
+                )  # fmt: skip
 
     def _behind(self, op: Op, view: PixelSource, shape: tuple[int, ...]) -> PixelSource:
         before = self.graph.tensors[next(name for name in op.inputs if name in self._moving)].shape

@@ -36,7 +36,8 @@ class OwnFrontEnd:
     def said(self) -> str:
         image = isinstance(self.pipeline, ImagePipeline)
         made = "made images" if image else "made sound"
-        why = "it resizes to bytes, they to floats" if image else "sums and logarithms are rounded in another order"
+        resized = "it resizes to bytes, they to floats; on photographs it may be twice as many"
+        why = resized if image else "sums and logarithms are rounded in another order"
         if not self.differ:
             return f"{count(len(self.operators), 'operator')} of the model; the same codes on {made}"
         return (

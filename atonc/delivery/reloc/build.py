@@ -173,7 +173,7 @@ def prepare(folder: Path, options: RelocOptions) -> Prepared:
     """Reads and checks the generated files."""
     network, contents = read_contents(folder, _chosen(folder, options.name), None)
     uses = pool_uses(network, contents)
-    check_modes((use.mode for use in uses), str(network.c_file), no_secure=not options.secure)
+    check_modes((use.mode for use in uses), str(network.c_file), not options.secure, written=True)
     abi, dev = _abi(network, options.runtime)
     table = pool_table(uses, str(network.c_file))
     return Prepared(network, table, abi, dev, model_hash(network, contents))

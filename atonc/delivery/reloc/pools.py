@@ -67,8 +67,9 @@ def pool_uses(network: CompiledNetwork, contents: Sequence[InitialBytes]) -> lis
     return [use for use in found if use.used_bytes]
 
 
-def check_modes(pools: Iterable[PoolMode], where: str, no_secure: bool = False) -> None:
-    """What the pool file must say for a relocatable image; every pool in use that says otherwise is named."""
+def check_modes(pools: Iterable[PoolMode], where: str, no_secure: bool = False, written: bool = False) -> None:
+    """What the pool file must say for a relocatable image; every pool in use that says otherwise is named. `written`:
+    the network is there already, and may come from a board of ours."""
     wrong, fixes = [], []
     for pool in pools:
         if pool.external and pool.absolute:
@@ -82,6 +83,9 @@ def check_modes(pools: Iterable[PoolMode], where: str, no_secure: bool = False) 
             fixes.append(f'give {pool.name} "offset" {insecure(pool.base):#010x}')
     if wrong:
         remedy = f"in the .mpool file: {'; '.join(fixes)}; then generate the network again"
+        if written:
+            again = f"atonc generate MODEL -r{' no-secure' if no_secure else ''}"
+            remedy = f"{again} writes a folder for images, with a board of ours; with a pool file of your own, {remedy}"
         rule = f"{_RULE}; an image for the non-secure state uses non-secure addresses" if no_secure else _RULE
         raise InputError("; ".join(wrong), where=where, rule=rule, remedy=remedy)
 

@@ -3,7 +3,7 @@ times."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +93,8 @@ def as_json(found: TargetValidation) -> dict[str, Any]:
     }
 
 
-def virtual(found: BoardValidation) -> Document:
+def virtual(found: BoardValidation, notes: Sequence[str] = ()) -> Document:
+    """`notes`: what everybody should know of the network."""
     verdict = "every byte equals the emulator's" if found.equal else f"{found.bytes_different} bytes differ"
     said = [
         f"validation on the virtual board (Cortex-M33 code, runtime: {found.runtime}): "
@@ -104,10 +105,11 @@ def virtual(found: BoardValidation) -> Document:
         f"NPU {found.npu_cycles:,} cycles by the hardware model",
         f"clocks: NPU {found.npu_mhz:.0f} MHz, CPU {found.cpu_mhz:.0f} MHz, flash {found.flash_mb_per_s:.0f} MB/s",
         "CPU layers here are code without vector instructions: the chip's Cortex-M55 takes less time for them",
+        *(f"note: {note}" for note in notes),
     ]
     differ = f"{found.bytes_different} of {found.bytes_compared} bytes differ from the emulator's"
     return Document(
         sections=[Chapter("", said)],
-        data=lambda: asdict(found) | {"equal": found.equal, "core": "cortex-m33"},
+        data=lambda: asdict(found) | {"equal": found.equal, "core": "cortex-m33", "notes": list(notes)},
         checks=[CheckResult("outputs on the virtual board", found.equal, differ)],
     )

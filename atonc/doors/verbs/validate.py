@@ -156,6 +156,7 @@ def _on_emulator(options: argparse.Namespace, model: Path, path: Path, built: Op
 def _on_virtual_board(options: argparse.Namespace, model: Path) -> CommandReply:
     """What was built from this model with what is asked for, if there is such a folder; else the model is compiled."""
     from atonc.compiler.compile.reproduce import asked, options_of
+    from atonc.compiler.ops import custom
     from atonc.delivery.generate import generating
     from atonc.delivery.texts import target_text
     from atonc.delivery.trials import boarding, targeting
@@ -167,7 +168,8 @@ def _on_virtual_board(options: argparse.Namespace, model: Path) -> CommandReply:
     if chosen is not None:
         _say_chosen(options, chosen, asked(given))
         side = BuiltSide(chosen, model, given)
-        samples, starts = _samples(options, side.source, BOARD_SAMPLES)
+        source = side.source
+        samples, starts = _samples(options, source, BOARD_SAMPLES)
         built_with = given
         if chosen.asked:
             built_with = replace(options_of(chosen.asked.options), board=chosen.asked.board, custom=given.custom)
@@ -177,9 +179,10 @@ def _on_virtual_board(options: argparse.Namespace, model: Path) -> CommandReply:
         if looked.found:
             _say_compiled(options, model, looked, "is of this model with these options")
         view = generating.analyze(model, given)
-        samples, starts = _samples(options, view.compiled.source, BOARD_SAMPLES)
+        source = view.compiled.source
+        samples, starts = _samples(options, source, BOARD_SAMPLES)
         found = boarding.validate_on_board(view, samples, options.runtime, starts=starts)
-    document, loud = target_text.virtual(found), not found.equal
+    document, loud = target_text.virtual(found, list(custom.notes(source))), not found.equal
     return CommandReply("validate-board", document, file_hash(model), loud=loud, subject=model, complain=False)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from atonc.compiler.compile.pipeline import Compiled, read_model, setting_of
+from atonc.compiler.frontends.limits import DECLARE_C
 from atonc.compiler.frontends.read import in_file
 from atonc.compiler.ir import Graph, layer_name
 from atonc.compiler.lower.alike import AlikeForms
@@ -90,6 +91,8 @@ def estimate(model: Path | Graph, options: Options | None = None) -> Estimate:
         with few_collections():
             return _of_graph(plain(model.name), read_model(model, asked), asked)
     except AtoncError as error:
+        other = f"an estimate has no C of yours; atonc analyze {model.name} --custom FILE predicts it, quantised"
+        error.remedy = error.remedy.replace(DECLARE_C, f"{other} (docs/custom_operators.md)")
         raise in_file(model, error) from error.__cause__
 
 

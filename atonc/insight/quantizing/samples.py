@@ -216,7 +216,9 @@ def _by_input(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]
                 f"input {name[:80]!r}: {'x'.join(map(str, shape))}",
                 where=str(path),
                 rule="samples come first: N samples of the input's own shape",
-                remedy="the sizes are the same in another order: transpose the samples (channels first or last)"
+                remedy="this is one sample: add an axis of 1 in front (array[None]), and give more than one"
+                if arrays[key].shape in (shape, spare)
+                else "the sizes are the same in another order: transpose the samples (channels first or last)"
                 if sorted(arrays[key].shape[1:]) in (sorted(shape), sorted(spare))
                 else "make the samples as the model takes them",
             )

@@ -167,6 +167,7 @@ def side(view: NetworkView) -> dict[str, Any]:
         **(error_band(view).as_data(view.latency_ms) if view.basis == PREDICTED else {}),
         **energy_data(view.energy),
         "memory": view.memory.as_dict(),
+        "notes": list(view.notes),
         "verify": {"outputs": outputs} if view.verified else None,
     }
 

@@ -352,7 +352,7 @@ def summary_lines(rows: Iterable[SummaryRow | None]) -> list[str]:
 
 def _line(row: SummaryRow) -> Marked:
     command = [(row.command, Mark.COMMAND), (": ", None)] if row.command else []
-    return Marked.of((f"{row.label:{_LABEL}}", Mark.HEAD), *command, (row.text, row.mark), hang=_LABEL)
+    return Marked.of((f"{row.label:{_LABEL - 1}} ", Mark.HEAD), *command, (row.text, row.mark), hang=_LABEL)
 
 
 def latency_row(ms: float, how: str, clocks: str) -> SummaryRow:

@@ -248,11 +248,18 @@ def _costliest(network: NetworkView, layers: Sequence[LayerView]) -> doc.Chapter
         out += [_layer_line(layer, network), *_what_to_do(layer, said)]
     if len(shown) < len(busy):
         out.append("all layers with all reasons: --all; one of them: --layer NAME; glossary: --terms")
-    return doc.Chapter(doc.head(title, f" ({share:.0f} % of the time: share, cycles, where), with actions"), out)
+    guessed = "; ~: rough estimate" if any(_guessed(layer, network) for layer in shown) else ""
+    what = f" ({share:.0f} % of the time: share, cycles, where{guessed}), with actions"
+    return doc.Chapter(doc.head(title, what), out)
+
+
+def _guessed(layer: LayerView, network: NetworkView) -> bool:
+    return any(not step.known for step in network.steps if step.number in layer.steps)
 
 
 def _layer_line(layer: LayerView, network: NetworkView) -> doc.Marked:
-    before = f"{100 * layer.cycles / max(1, network.cycles):5.1f} % {layer.cycles:>12,}  "
+    guess = "~" if _guessed(layer, network) else ""
+    before = f"{100 * layer.cycles / max(1, network.cycles):5.1f} % {f'{guess}{layer.cycles:,}':>12}  "
     place = (layer.on, doc.Mark.ON_CPU if layer.on in (CPU, HYBRID) else None)
     return doc.Marked.of((before, None), place, (f"  {layer.title} {elided(layer.name, doc.NAME)}", None))
 
@@ -286,7 +293,9 @@ def _advice(network: NetworkView, known: Known) -> list[doc.SummaryRow]:
     best = known.tried[0] if known.tried else None
     plain = next((one for one in known.tried or () if not one.marks and one.gained_ms > 0), best)
     if known.of_folder:
-        return [doc.next_row(f"tries what helps (MODEL: {elided(network.model, doc.NAME)})", "atonc explain MODEL")]
+        custom = " --custom FILE" if "--custom" in (network.options or {}) else ""
+        said = f"tries what helps (MODEL: {elided(network.model, doc.NAME)})"
+        return [doc.next_row(said, f"atonc explain MODEL{custom}")]
     rows = [("next", best), *([("or", plain)] if plain is not best else [])]
     return [doc.SummaryRow(label, one.brings, doc.Mark.REMEDY, one.command) for label, one in rows if one]
 

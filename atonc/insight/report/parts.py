@@ -220,10 +220,11 @@ def where_column(title: str) -> Column[EpochRow]:
 
 def epoch_chapter(rows: Sequence[EpochRow], verbose: bool, where: str, what: str) -> Chapter:
     """`where`, `what`: titles of the second column and of the last one."""
-    title: str = head("epochs", _EPOCH_LEGEND)
+    shown = rows if verbose else sorted(rows, key=lambda row: -row.cost.milliseconds)[:SLOWEST]
+    legend = _EPOCH_LEGEND + ("; ~: rough estimate" if any(not row.cost.known for row in shown) else "")
+    title: str = head("epochs", legend)
     if not verbose and len(rows) > SLOWEST:
-        rows = sorted(rows, key=lambda row: -row.cost.milliseconds)[:SLOWEST]
-        title = head(f"the {SLOWEST} slowest epochs", f" (-v: all){_EPOCH_LEGEND}")
+        rows, title = shown, head(f"the {SLOWEST} slowest epochs", f" (-v: all){legend}")
     wide = _WIDE_WORDS if verbose else _NARROW_WORDS
     columns = (
         Column[EpochRow]("epoch", lambda row: row.number),

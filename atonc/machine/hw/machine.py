@@ -229,6 +229,7 @@ class Machine:
         slower NPU, as in every published clock tree: 900 of 1000, 800 of 800, 400 of 400 MHz."""
         if any(not value > 0 for value in changes.values()):
             raise InputError("a clock must be above zero", where=", ".join(changes))
+        changes = {name: int(mhz) if float(mhz).is_integer() else mhz for name, mhz in changes.items()}  # as in files
         old = self.clocks
         new = replace(old, **{"npu_ram_mhz": min(old.npu_ram_mhz, changes.get("npu_mhz", old.npu_ram_mhz)), **changes})
         ram = (new.npu_mhz / new.npu_ram_mhz) / (old.npu_mhz / old.npu_ram_mhz)

@@ -192,8 +192,11 @@ def _cast(call: LibraryCall) -> CallCost:
 
 
 def _custom(call: LibraryCall) -> CallCost:
-    """C of the user: what generated code says of it."""
-    return _guess(max(0, call.integer(1)), "C of the user, cycles as declared, or 20 for each value of its outputs")
+    """C of the user: what generated code says of it, a rough estimate below 0."""
+    cycles = call.integer(1)
+    if cycles < 0:
+        return _guess(-cycles, "C of the user without declared cycles, 20 for each value of its outputs")
+    return _measured(cycles, "as declared")
 
 
 _COSTS: dict[str, Coster] = {

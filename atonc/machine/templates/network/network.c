@@ -23,7 +23,7 @@ LL_ATON_VERSION_MAJOR @major@ LL_ATON_VERSION_MINOR @minor@ LL_ATON_VERSION_MICR
 
 /* C operators of the user, in files of their own beside this one. */
 #include "atonc_custom.h"
-#define atonc_custom(function, cycles, ...) function(__VA_ARGS__) /* cycles: what the prediction counts */
+#define atonc_custom(function, cycles, ...) function(__VA_ARGS__) /* cycles: what the prediction counts, below 0 where nobody declared them */
 @begin prototypes@
 @prototype@
 @end prototypes@

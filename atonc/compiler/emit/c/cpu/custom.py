@@ -29,11 +29,11 @@ def _custom(site: Site) -> tuple[CpuCall, ...]:
 
 
 def _cycles(call: CustomCall) -> int:
-    """What the user declares; else a rough estimate."""
+    """What the user declares; else a rough estimate, below 0 to tell it apart."""
     from atonc.machine.emu.cpu.cycles import GUESS_ELEMENT  # compilations without such operators need no emulator here
 
     declared, elements = call.operator.cycles, sum(prod(one.shape) for one in call.outputs)
-    return round(GUESS_ELEMENT * elements) if declared is None else declared
+    return -round(GUESS_ELEMENT * elements) if declared is None else declared
 
 
 def _tensor(data: Pointer | ConstantTable, one: CustomTensor) -> Struct:
