@@ -52,7 +52,7 @@ MISTAKES = (
     ("analyze digits.tflite --silicon seen --schedule-with prefetch", "prefetch makes epochs", "leave out"),
     ("analyze digits.tflite --stop-after lower", "--stop-after needs --dump", "name a folder"),
     ("analyze digits.tflite --input-memory-alignment 7", "alignment of 7 bytes", "32 bytes"),
-    ("analyze digits.tflite --custom x.json", "--custom is not supported", "--cut-output-tensors"),
+    ("analyze digits.tflite --custom x.json", "x.json: there is no such file", "look at the name"),
     ("analyze digits.tflite --type onnx", "digits.tflite: is tflite, not onnx", "leave --type out"),
     ("analyze digits.tflite --type keras", "Keras models are not read", "export the model as TFLite"),
     ("analyze digits.tflite -m digits.onnx", "two models given", "name one"),

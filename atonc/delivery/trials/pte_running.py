@@ -7,9 +7,9 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -107,7 +107,7 @@ def profiled(delegate: InstalledDelegate) -> list[EpochTime]:
     return times
 
 
-class PteRunner:
+class PteRunner(AbstractContextManager["PteRunner"]):
     """A file that is ready to run again and again; use it with `with`."""
 
     def __init__(self, file: Path) -> None:
@@ -126,12 +126,7 @@ class PteRunner:
         if self.program.beside:
             self._start()
 
-    def __enter__(self) -> PteRunner:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

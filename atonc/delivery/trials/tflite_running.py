@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,7 @@ def pieces(model: TfliteModel) -> list[Piece]:
     return found
 
 
-class TfliteRunner:
+class TfliteRunner(AbstractContextManager["TfliteRunner"]):
     """A file that is ready to run again and again; use it with `with`."""
 
     def __init__(self, file: Path) -> None:
@@ -100,12 +100,7 @@ class TfliteRunner:
             self.close()
             raise
 
-    def __enter__(self) -> TfliteRunner:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
