@@ -359,6 +359,13 @@ def test_windows_stay_and_their_rows_move_down(
 
 
 @pytest.mark.parametrize("whole", [True, False])
+def test_a_join_on_the_cpu_has_its_operands_beside_its_result(whole: bool) -> None:
+    compiled = compile_graph(rows_in_time(1, 5, whole), Options(on_cpu=("t",)))
+    follows_its_states(compiled)
+    assert [one.node for one in compiled.mapped.reasons] == ["t"]
+
+
+@pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("new, left", [(1, 5), (3, 2), (2, 4)])
 @pytest.mark.parametrize("options", [Options(), Options(inputs_allocation=False), Options(distrust=("S7",))])
 def test_a_frame_is_written_where_the_window_has_it(whole: bool, new: int, left: int, options: Options) -> None:

@@ -128,11 +128,13 @@ def _constant_codes(source: Tensor, target: Tensor) -> Array:
 
 
 def _may_move_down(move: Op, context: Context) -> bool:
-    """Whether a window may be kept whole: one copy moves its rows down to where the next state is."""
+    """Whether a window may be kept whole: one copy moves its rows down to where the next state is. A join on the CPU
+    wants its operands beside its result."""
     (*rest, found), trust, port = _down(move, context), context.facts.target.trust, "to STRENG:0"
     how = of_copy(found.reader, found.writer, relation(found.reader, found.writer), port)
     allowed = trust.allows(trust.grade(reader_and_writer(how, ONE_CHAIN, port)))
-    return allowed and not rest and found.in_a_row and move.name not in context.facts.on_cpu
+    readers = (reader.name for reader in context.graph.consumers.get(move.outputs[0], ()))
+    return allowed and not rest and found.in_a_row and context.facts.on_cpu.isdisjoint((move.name, *readers))
 
 
 def _down(move: Op, context: Context) -> list[CopyWalk]:
