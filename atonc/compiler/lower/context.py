@@ -197,6 +197,8 @@ class Context:
         return self.keep(constant_buffer(data, label))
 
     def keep(self, constant: Buffer) -> str:
+        if self.facts.target.weights_near and constant.kind == BufferKind.CONSTANT:
+            constant = replace(constant, near=True)
         return self.buffers.setdefault(constant.name, constant).name
 
     def scratch(self, size_bytes: int, label: str) -> str:
