@@ -20,13 +20,14 @@ from atonc.machine.hw.safety.evidence.trust import PUBLISHED, Trust
 class Target:
     """The machine of the board at the clocks of the user, and who programs its epochs; `words`: how long the program
     of an epoch then is; `trust`: which of its forms are known to work; `weights_near`: choices that come before
-    placement count on weights in RAM."""
+    placement count on weights in RAM; `ram_scarce`: which has no room for all of them."""
 
     machine: Machine
     programmed_by: str = hardware.CONTROLLER
     words: Callable[[Epoch], int] = ec_program.epoch_words
     trust: Trust = PUBLISHED
     weights_near: bool = False
+    ram_scarce: bool = False
 
     @property
     def by_controller(self) -> bool:
@@ -36,6 +37,11 @@ class Target:
     def weight_byte_cycles(self) -> float:
         """What a byte of weights takes where it is assumed to lie; units and banks count what they take of RAM."""
         return 0.0 if self.weights_near else self.machine.flash_byte_cycles
+
+    @property
+    def padded_byte_cycles(self) -> float:
+        """The same of kernels that are longer for the zeros in them: what they take, others must leave."""
+        return self.machine.flash_byte_cycles if self.ram_scarce else self.weight_byte_cycles
 
     @cached_property
     def near(self) -> Target:
