@@ -139,7 +139,7 @@ class Facts:
 
     @cached_property
     def _with_near_weights(self) -> Facts:
-        return replace(self, target=replace(self.target.near, ram_scarce=self.ram_scarce))
+        return replace(self, target=replace(self.target, weights_near=True, ram_scarce=self.ram_scarce))
 
     @cached_property
     def free_bytes(self) -> Mapping[str, int]:

@@ -81,14 +81,9 @@ class Decisions:
         return hash((self.lowering, self.scheduling, self.resident_bytes, str(self.resident), self.fetched))
 
     @property
-    def keeps_weights(self) -> bool:
-        """Kernels shall lie in RAM, as far as there is room."""
-        return self.resident_bytes > 0
-
-    @property
     def undecided(self) -> bool:
         """Whether weights may stay in RAM, and nobody has said which."""
-        return self.keeps_weights and self.resident is None
+        return self.resident_bytes > 0 and self.resident is None
 
     def but(self, **changes: Any) -> Decisions:
         """The same with some changes; where weights lie has to be decided anew then."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import cached_property
 
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.cycles import hardware
@@ -37,16 +35,6 @@ class Target:
     def weight_byte_cycles(self) -> float:
         """What a byte of weights takes where it is assumed to lie; units and banks count what they take of RAM."""
         return 0.0 if self.weights_near else self.machine.flash_byte_cycles
-
-    @property
-    def padded_byte_cycles(self) -> float:
-        """The same of kernels that are longer for the zeros in them: what they take, others must leave."""
-        return self.machine.flash_byte_cycles if self.ram_scarce else self.weight_byte_cycles
-
-    @cached_property
-    def near(self) -> Target:
-        """The same with weights in RAM."""
-        return replace(self, weights_near=True)
 
     def cycles(self, epoch: Epoch) -> EpochCycles:
         """Prices an epoch that has its words: decoded, or from `with_words`."""

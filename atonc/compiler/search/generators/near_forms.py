@@ -24,8 +24,8 @@ def lowered_for(candidate: Candidate, near: Collection[str], scarce: bool) -> It
     decisions = candidate.decisions
     ops = frozenset(work.op for work in candidate.made.scheduled.reference if _reads(candidate, work.groups, near))
     if ops and (ops, scarce) != (decisions.near, decisions.ram_scarce):
-        reason = f"weights are read from RAM: {len(ops)} operators are lowered for that"
-        yield Proposal(decisions.but(near=ops, ram_scarce=scarce), reason, candidate)
+        said = f"weights are read from RAM: {len(ops)} operators are lowered for that"
+        yield Proposal(decisions.but(near=ops, ram_scarce=scarce), said, candidate)
 
 
 def _reads(candidate: Candidate, groups: Sequence[TaskGroup], near: Collection[str]) -> bool:
