@@ -25,9 +25,9 @@ from typing import Any, NamedTuple, Protocol
 
 SWITCH, ACTIVE, REACHED = "planted_mistake", "PLANTED_MISTAKE", "PLANTED_MISTAKES_REACHED"
 CLEAN_SECONDS, FILE_SECONDS = 3, 20  # of the processor: one test without a mistake, a file of them
-MOST_CASES = 4  # of a test with parameters, where single tests are asked
+CASES_SECONDS = 2  # of the processor: all cases of a test with parameters, where single tests are asked
 TRIES, TRY_SECONDS = 12, 8  # of a mistake, in one file of tests
-SITE = f'''"""The switch of planted mistakes, in every process of the tests."""
+SITE = f'''
 import atexit, builtins, os
 
 _active, _seen, _told = int(os.environ.get("{ACTIVE}", "-1")), set(), os.environ.get("{REACHED}")
@@ -47,7 +47,9 @@ def _tell():
 {SWITCH}.seen = _seen
 builtins.{SWITCH} = {SWITCH}
 atexit.register(_tell)
-'''
+'''  # in every process that imports the package
+
+FIRST = "from __future__ import annotations\n"  # of the package, behind which it stands
 
 
 class Place(Protocol):
@@ -92,7 +94,8 @@ def _computed_once(source: bytes) -> Iterator[tuple[int, int]]:
 
 def plant(root: Path, places: Sequence[Place]) -> set[int]:
     """Writes them all into a copy of the checkout; those that could not be planted."""
-    (root / "sitecustomize.py").write_text(SITE)
+    first = root / "atonc" / "__init__.py"
+    first.write_text(first.read_text().replace(FIRST, FIRST + SITE, 1))
     left = set[int]()
     for file in {one.file for one in places}:
         path = root / file
@@ -158,14 +161,14 @@ class Trying:
         self.tries, self.spent = dict[int, int](), dict[int, float]()
 
     def pytest_runtestloop(self, session: Any) -> bool:
-        left, cases = float(FILE_SECONDS), dict[str, int]()
+        left, cases = float(FILE_SECONDS), dict[str, float]()
         for item in session.items:
             name = item.nodeid.partition("[")[0]
-            cases[name] = cases.get(name, 0) + 1
-            if not self.open or left < 0 or cases[name] > self.cases:
+            if not self.open or left < 0 or cases.get(name, 0.0) > self.cases:
                 continue
             clean = self._run(item, -1, CLEAN_SECONDS)
             left -= clean.seconds
+            cases[name] = cases.get(name, 0.0) + clean.seconds
             if not clean.passed:
                 continue
             reached = sorted(clean.reached & self.open)
@@ -258,7 +261,7 @@ def main() -> int:
         tests, open_ones = json.loads(line)
         child = os.fork()
         if not child:
-            cases = MOST_CASES if all("::" in test for test in tests) else math.inf
+            cases = CASES_SECONDS if all("::" in test for test in tests) else math.inf
             trying = Trying(telling, set(open_ones), Path(os.environ[REACHED]), cases)
             done = pytest.main([*words, *tests], plugins=[trying])
             os._exit(int(done not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)))
