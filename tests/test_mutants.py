@@ -295,7 +295,7 @@ def test_each_mistake_is_tried_by_the_tests_that_come_by(tmp_path: Path) -> None
     assert {*near[:3]} == {f"tests/test_sides.py::test_{name}" for name in ("near", "loose", "wrong")}
     assert plant(tmp_path, planted) == set()
     tests = Trials(tmp_path, {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})
-    said = list(tests.tried(["tests/test_sides.py"], {0, 1, 2}))
+    said = list(tests.tried({"tests/test_sides.py": {0, 1, 2}}, {0, 1, 2}))
     tests.close()
     found = {one["found"]: (one["test"].partition("::")[2], one["ended"]) for one in said if "found" in one}
     assert found == {0: ("test_near", True), 1: ("test_to_the_end", False)}

@@ -25,6 +25,7 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import math
 import os
 import re
 import resource
@@ -317,19 +318,27 @@ def look_together(
     open_ones = {k: one for k, one in enumerate(mutants) if k not in left}
     near = {k: _who_comes_by(one, reach) for k, one in open_ones.items()}
     tests = together.Trials(copy.root, environment(copy.root))
-    until, done, reached = time.monotonic() + seconds, set[str](), Counter[int]()
+    price = Counter[str]()  # of a file: its slowest test, in seconds
+    for one in reach:
+        file = one.test.partition("::")[0]
+        price[file] = max(price[file], math.ceil(one.seconds))
+    until, done, reached = time.monotonic() + seconds, set[tuple[str, int]](), Counter[int]()
     rounds = [slice(k, k + TESTS_AT_A_TIME) for k in range(0, TESTS_OF_A_MISTAKE, TESTS_AT_A_TIME)]
     for number, part in enumerate([rounds[0], None, *rounds[1:]]):
         asked = {k: (RECORDS if part is None else near[k][part]) for k in open_ones}
-        wanted = dict.fromkeys(test for k in open_ones for test in asked[k] if test not in done)
-        for file in sorted({test.partition("::")[0] for test in wanted}, key=_slow_last):
-            still = {test for k in open_ones for test in asked[k]}
-            of_file = [test for test in wanted if test.partition("::")[0] == file and test in still]
+        files = {test.partition("::")[0] for k in open_ones for test in asked[k]}
+        for file in sorted(files, key=lambda one: (price[one], _slow_last(one))):
+            of_file = dict[str, set[int]]()
+            for k in open_ones:
+                for test in asked[k]:
+                    if test.startswith(file) and (test, k) not in done:
+                        of_file.setdefault(test, set()).add(k)
             if not of_file or time.monotonic() > until:
                 continue
-            done.update(of_file)
+            done |= {(test, k) for test, numbers in of_file.items() for k in numbers}
             for said in tests.tried(of_file, open_ones):
                 reached.update(said.get("reached", ()))
+                done |= {(said["test"], k) for k in said.get("tried", ())}
                 if "found" in said:
                     one = open_ones.pop(said["found"])
                     by = said["test"] if said["ended"] else f"{said['test']} {NEVER_ENDS}"

@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
@@ -27,6 +27,7 @@ SWITCH, ACTIVE, REACHED = "planted_mistake", "PLANTED_MISTAKE", "PLANTED_MISTAKE
 CLEAN_SECONDS, FILE_SECONDS = 3, 20  # of the processor: one test without a mistake, a file of them
 CASES_SECONDS = 2  # of the processor: all cases of a test with parameters, where single tests are asked
 TRIES, TRY_SECONDS = 12, 8  # of a mistake, in one file of tests
+QUICK_SECONDS = 0.3  # a test that takes longer is only tried with the mistakes that it was named for
 SITE = f'''
 import atexit, builtins, os
 
@@ -124,10 +125,12 @@ class Trials:
         os.close(telling)
         self.told = os.fdopen(told)
 
-    def tried(self, tests: Sequence[str], open_ones: Iterable[int]) -> Iterator[dict[str, Any]]:
-        """What these tests find: `found` with the mistake and the test, `reached` with all that a test came by."""
+    def tried(self, tests: Mapping[str, Collection[int]], open_ones: Iterable[int]) -> Iterator[dict[str, Any]]:
+        """What these tests find, each with the mistakes that it is named for: `found` with the mistake and the test,
+        `reached` with all that a test came by."""
         assert self.process.stdin is not None
-        print(json.dumps([list(tests), sorted(open_ones)]), file=self.process.stdin, flush=True)
+        named = {test: sorted(numbers) for test, numbers in tests.items()}
+        print(json.dumps([named, sorted(open_ones)]), file=self.process.stdin, flush=True)
         for line in self.told:
             said = json.loads(line)
             if "ended" in said and "found" not in said:
@@ -155,9 +158,10 @@ class Ran(NamedTuple):
 class Trying:
     """A plugin of pytest that runs every test in children."""
 
-    def __init__(self, telling: int, open_ones: set[int], file: Path, cases: float) -> None:
-        self.out = os.fdopen(telling, "w")
-        self.open, self.file, self.cases = open_ones, file, cases
+    def __init__(self, telling: int, tests: Mapping[str, Collection[int]], open_ones: set[int], file: Path) -> None:
+        self.out, self.tests = os.fdopen(telling, "w"), tests
+        self.open, self.file = open_ones, file
+        self.cases = CASES_SECONDS if all("::" in test for test in tests) else math.inf
         self.tries, self.spent = dict[int, int](), dict[int, float]()
 
     def pytest_runtestloop(self, session: Any) -> bool:
@@ -172,10 +176,12 @@ class Trying:
             if not clean.passed:
                 continue
             reached = sorted(clean.reached & self.open)
-            for number in reached:
+            slow = clean.seconds > QUICK_SECONDS and name in self.tests
+            tried = [number for number in reached if not slow or number in self.tests[name]]
+            for number in tried:
                 if self.tries.get(number, 0) < TRIES and self.spent.get(number, 0) < TRY_SECONDS:
                     self._try(item, number, clean)
-            self._tell(reached=reached, test=item.nodeid)
+            self._tell(reached=reached, tried=tried, test=name)
         return True
 
     def _try(self, item: Any, number: int, clean: Ran) -> None:
@@ -261,8 +267,7 @@ def main() -> int:
         tests, open_ones = json.loads(line)
         child = os.fork()
         if not child:
-            cases = CASES_SECONDS if all("::" in test for test in tests) else math.inf
-            trying = Trying(telling, set(open_ones), Path(os.environ[REACHED]), cases)
+            trying = Trying(telling, tests, set(open_ones), Path(os.environ[REACHED]))
             done = pytest.main([*words, *tests], plugins=[trying])
             os._exit(int(done not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)))
         _, status = os.waitpid(child, 0)
