@@ -1,5 +1,5 @@
 """What the tests of a folder make on their way, recorded: graphs that were read and simplified, programs, texts, data
-of pages, files, and errors. A test that looks at one property of a program fails where anything of it is different.
+of pages, files and figures. A test that looks at one property of a program fails where anything of it is different.
 
 Each has a digest. A test may make only what the record of its folder has (`tests/golden/made`, a line for each test),
 so it does not matter which of them comes first where they share something. Whoever changes what is made on purpose
@@ -31,11 +31,11 @@ from atonc.compiler.ir.text import dump
 from atonc.compiler.passes import order
 from atonc.insight.report import document
 from atonc.insight.report.html import page
-from atonc.machine.base import build_folder, disk, errors
+from atonc.machine.base import build_folder, disk
 from atonc.machine.base.content import NoContentError, digest
 from atonc.machine.cost import band, energy, network
 from atonc.machine.emu.cpu import cycles
-from atonc.machine.hw import board, decode, mpool, safety
+from atonc.machine.hw import board, decode, mpool
 from atonc.machine.hw.cycles import bounds, doubts, flow, hardware, st_estimate, work
 from atonc.machine.hw.ec import blob, ec_program, text
 from atonc.machine.hw.safety import evidence
@@ -118,7 +118,7 @@ DOORS: dict[Any, Callable[..., Made]] = {
     **dict.fromkeys(
         (
             hardware.epoch_cycles, hardware.programming_cycles, st_estimate.epoch_cycles, bounds.bounds, doubts.doubts,
-            work.epoch_work, flow.element_counts, safety.check_epoch, safety.inspect, evidence.grade_epoch,
+            work.epoch_work, flow.element_counts, evidence.grade_epoch,
             evidence.grade_view, evidence.reader_forms, summary.summarise, decode.decode_epochs, text.disassemble,
             blob.read_container, ec_program.words, mpool.parse_mpool, board.parse_board, cycles.call_cost,
             cycles.describe_call, network.network_cost, energy.energy_of, band.band_of,
@@ -189,14 +189,6 @@ def watch(record: Record) -> None:
         for name, value in list(getattr(module, "__dict__", {}).items()):
             if id(value) in instead and value is instead[id(value)][0]:
                 setattr(module, name, instead[id(value)][1])
-    made_error = errors.AtoncError.__init__
-
-    def told(error: errors.AtoncError, what: str, **more: str) -> None:
-        made_error(error, what, **more)
-        if record.now is not None:
-            record.add(f"error {what[:60]}", f"{type(error).__name__} {what} {sorted(more.items())}")
-
-    errors.AtoncError.__init__ = told  # type: ignore[method-assign]
 
 
 def _telling(record: Record, door: Any, tells: Callable[..., Made]) -> Any:

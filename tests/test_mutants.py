@@ -238,8 +238,9 @@ def test_mistakes_stand_behind_switches() -> None:
         ("values[1:]", "values[2:]"),
         ("7", "8"),
     )
+    wanted.append((5, wanted[0][1]._replace(at=3)))
     text, left = switched(BEHIND.encode(), wanted)
-    assert left == {1, 3, 4}, "one holds another, one is a target, one a default"
+    assert left == {1, 3, 4, 5}, "one holds another, one is a target, one a default, one of another file"
     results, seen = [], list[int]()
     for active in (-1, 0, 2):
         space: dict[str, Any] = {"planted_mistake": lambda number, on=active: seen.append(number) or number == on}

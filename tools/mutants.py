@@ -319,9 +319,9 @@ def look_together(
     near = {k: _who_comes_by(one, reach) for k, one in open_ones.items()}
     tests = together.Trials(copy.root, environment(copy.root))
     price = Counter[str]()  # of a file: its slowest test, in seconds
-    for one in reach:
-        file = one.test.partition("::")[0]
-        price[file] = max(price[file], math.ceil(one.seconds))
+    for known in reach:
+        file = known.test.partition("::")[0]
+        price[file] = max(price[file], math.ceil(known.seconds))
     until, done, reached = time.monotonic() + seconds, set[tuple[str, int]](), Counter[int]()
     rounds = [slice(k, k + TESTS_AT_A_TIME) for k in range(0, TESTS_OF_A_MISTAKE, TESTS_AT_A_TIME)]
     for number, part in enumerate([rounds[0], None, *rounds[1:]]):

@@ -62,15 +62,15 @@ class Place(Protocol):
 
 def switched(source: bytes, places: Iterable[tuple[int, Place]]) -> tuple[bytes, set[int]]:
     """The file with every mistake behind its switch, and those that cannot stand behind one (a target, a pattern) or
-    inside of another; nor a default of an argument."""
+    inside of another; nor a default of an argument, or one of an earlier state of the file."""
     text, left, after = source, set[int](), len(source) + 1
     once = list(_computed_once(source))
     for number, place in sorted(places, key=lambda one: -one[1].at):
         end = place.at + len(place.old.encode())
-        if any(first <= place.at < last for first, last in once):
+        old, new = text[place.at : end].decode(errors="replace"), place.new
+        if old != place.old or any(first <= place.at < last for first, last in once):
             left.add(number)
             continue
-        old, new = text[place.at : end].decode(), place.new
         on = f"{SWITCH}({number})"
         made = f"if not {on}: {old}" if new == "pass" else f"({new} if {on} else {old})"
         tried = text[: place.at] + made.encode() + text[end:]
