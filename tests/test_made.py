@@ -68,6 +68,10 @@ def test_files_without_a_record_are_not_looked_at(folder: Path) -> None:
     begin(record, ITEM)
     assert record.now is None
     end(record, ITEM)
+    record = Record(rewrite=True)
+    begin(record, SimpleNamespace(**{**vars(ITEM), "path": made.ROOT / "tests/test_x.py"}))
+    end(record, ITEM)
+    assert record.now is None and not record.tests, "of no folder"
 
 
 def test_the_doors_tell(request: pytest.FixtureRequest) -> None:
