@@ -130,14 +130,14 @@ ONLY = {_compiled: PROGRAMS, _value: VALUES}
 
 
 class Known(NamedTuple):
-    """The record of a folder."""
+    """Holds the files and digests of a folder's record."""
 
     files: frozenset[str]
     digests: frozenset[str]
 
 
 class Record:
-    """Of all folders; `tests` holds what each test made."""
+    """Keeps what each test made, and knows what tests of a folder may make."""
 
     def __init__(self, rewrite: bool) -> None:
         self.rewrite = rewrite
