@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -37,6 +37,7 @@ from atonc.compiler.search.log import Attempt, Verdict
 from atonc.compiler.search.loop import Generator, search
 from atonc.compiler.search.saved import made_for, read_decisions
 from atonc.compiler.select.affinity import cpu_alone, resolve
+from atonc.compiler.select.choices import Choices
 from atonc.compiler.select.decisions import FIRST, Decisions
 from atonc.compiler.select.form import RefusedForm
 from atonc.compiler.select.rules import COARSE
@@ -79,7 +80,8 @@ CALIBRATION_SEEDS = (1001, 1002)  # not those of the verification
 class Compiled:
     source: Graph  # as read
     graph: Graph  # canonical
-    mapped: Mapped
+    lowered: Callable[[], Mapped]  # with forms, as they were chosen; of a former run: chosen once more
+    choices: Choices  # what is told of them
     scheduled: Scheduled
     layout: Layout
     program: Program
@@ -94,6 +96,17 @@ class Compiled:
     priced: tuple[Program, NetworkCost] | None = None  # what the search knows already
     ciphered: Program | None = None  # the same program on encrypted weights, where the user wants it
     reused: int = 0  # results of former runs that came from the cache
+    key: str = ""  # of what it was made of, where it can be told
+
+    @cached_property
+    def mapped(self) -> Mapped:
+        return self.lowered()
+
+    @property
+    def content_key(self) -> str:
+        if not self.key:
+            raise NoContentError("nobody knows what it was made of")
+        return self.key
 
     @cached_property
     def cost(self) -> NetworkCost:
@@ -163,18 +176,51 @@ def compile_canonical(
     given = given_inputs(source, graph, options.calibration)
     setting = setting_of(source, graph, options, memory, given)
     decisions, generators = _beginning(setting.graph, options)
+    work = _Work(source, setting, decisions, generators, given)
     with cache.used(options.cache) as results:
+        key = work.key if watch is no_watch else ""
+        known = source, setting.graph, setting.memory, setting.target, work.mapped
+        kept = partial(replace, lowered=work.mapped)
+        found = cache.remembered(key, partial(work.compiled, watch), Compiled, known, kept)
+        reused = len(results.found) if results else 0
+    return replace(found, key=key, seconds=time.perf_counter() - started, reused=reused)
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """All that a compilation depends on, from the canonical graph on."""
+
+    source: Graph
+    setting: Setting
+    decisions: Decisions  # of the first program
+    generators: tuple[Generator, ...]
+    given: Sequence[Mapping[str, Array]]
+
+    @property
+    def key(self) -> str:
+        """With all options of the compiler, needed or not; of what is verified. C code of `--custom` is read when it is
+        run, so that nobody can tell here what it says."""
+        one, options = self.setting, replace(self.setting.options, cache=True)
+        seen = one.graph, one.memory, one.target, one.affinity, one.prefer, self.decisions, self.given
+        kept = options.verify and not options.custom
+        return cache.key_of("program", self.source, options, *seen) if kept else ""
+
+    @cached_property
+    def mapped(self) -> Callable[[], Mapped]:
+        """The forms of the program that is found, by another search."""
+        return lambda: self.compiled(no_watch).mapped
+
+    def compiled(self, watch: Watch) -> Compiled:
+        decisions, options = self.decisions, self.setting.options
         while True:
-            best, found = search(setting, decisions, generators, watch)
+            best, found = search(self.setting, decisions, self.generators, watch)
             if options.decisions:
                 _require_variants(best.mapped, decisions.forms, options.decisions)
             watch("place", best.made.program)
             try:
-                compiled = finish(best, found.log, source, given, started)
+                return finish(best, found.log, self.source, self.given)
             except VerificationError as error:
                 decisions = after_failure(best.decisions, error)
-            else:
-                return replace(compiled, reused=len(results.found) if results else 0)
 
 
 def compile_front(path: Path, options: Options) -> list[Compiled]:
@@ -189,7 +235,8 @@ def compile_front(path: Path, options: Options) -> list[Compiled]:
         leaders = sorted(found.leaders, key=lambda one: (one.ram_bytes, one.cycles))
         for number, leader in enumerate(leaders, 1):
             with progress.part(f"program {number} of {len(leaders)}"):
-                compiled.append(finish(leader, found.log, source, given, started))
+                done = finish(leader, found.log, source, given)
+                compiled.append(replace(done, seconds=time.perf_counter() - started))
     return compiled
 
 
@@ -215,15 +262,13 @@ def setting_of(
     return Setting(graph, memory, target, options, affinity, TypicalInputs(graph, memory, given), options.prefer)
 
 
-def finish(
-    best: Candidate, log: Sequence[Attempt], source: Graph, given: Sequence[Mapping[str, Array]], started: float
-) -> Compiled:
+def finish(best: Candidate, log: Sequence[Attempt], source: Graph, given: Sequence[Mapping[str, Array]]) -> Compiled:
     """A program that was found becomes one that may be used: safe and verified."""
     made, setting = best.made, best.setting
     findings = silicon.require_safe(best.found, setting.target.trust)
-    seconds = time.perf_counter() - started
-    report = _verified_before(best, given) if setting.options.verify else None
     pools, target = setting.memory.pools, setting.target
+    verified = made.program, setting.graph, made.mapped, setting.options, setting.memory, given
+    report = _verified(*verified) if setting.options.verify else None
     ciphered, graded = None, best.found
     if setting.options.encrypt_weights:  # after the verification, of the plain program: only the cipher is different
         ciphered = encrypt(made.program, pools)
@@ -233,13 +278,14 @@ def finish(
     return Compiled(
         source,
         setting.graph,
-        mapped=made.mapped,
+        lowered=lambda: made.mapped,
+        choices=made.mapped.choices,
         scheduled=made.scheduled,
         layout=made.layout,
         program=made.program,
         findings=findings,
         report=report,
-        seconds=seconds,
+        seconds=0.0,
         memory=setting.memory,
         target=setting.target,
         grades=graded.grades,
@@ -291,18 +337,6 @@ def _verified(
     from atonc.compiler.verify.verify import verify  # with the emulator, which takes time to import
 
     return verify(program, graph, mapped, options.seed, spread(given, MOST_VERIFIED), memory.pools)
-
-
-def _verified_before(best: Candidate, given: Sequence[Mapping[str, Array]]) -> VerifyReport:
-    """The report of the same program for the same network, all of whose forms were made of the same facts, if there was
-    one; a program that was refused has none."""
-    from atonc.compiler.verify.report import as_json, read_report
-
-    made, setting, facts = best.made, best.setting, best.mapped.context.facts
-    verify = partial(_verified, made.program, setting.graph, made.mapped, setting.options, setting.memory, given)
-    judged_on = setting.options.seed, given, setting.memory.pools
-    of = ("verification", made.program, facts, setting.affinity, best.decisions, *judged_on)
-    return cache.remembered(of, verify, as_json, read_report)
 
 
 def verified(found: Compiled, options: Options) -> Compiled:

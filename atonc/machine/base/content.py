@@ -51,6 +51,8 @@ class _Digests:
         """What tells it from others of its type."""
         if hasattr(value, KEY):
             return [str(getattr(value, KEY)).encode()]
+        if isinstance(value, int | float | str):  # a type made of one
+            return [repr(value).encode()]
         if isinstance(value, bytes | bytearray):
             return [bytes(value)]
         if type(value).__module__ == "numpy" and hasattr(value, "dtype") and not value.dtype.hasobject:
@@ -67,7 +69,7 @@ class _Digests:
             return [self.of(part) for pair in value.items() for part in pair]
         if isinstance(value, Set):
             return sorted(map(self.of, value))
-        if isinstance(value, Sequence) and not isinstance(value, str):
+        if isinstance(value, Sequence):
             return [self.of(part) for part in value]
         return [self.of(part) for part in _inside(value)]
 

@@ -214,8 +214,8 @@ def expected(layer: ConvLayer, subtracted: int, shown: Real) -> Real:
     padding = layer.op.attrs.get("padding", ())
     formats = layer.zero, layer.out_bytes, layer.coarse, layer.never_negative, layer.features_shifted
     window = layer.op.kind, padding, layer.weights, layer.stride, layer.dilation, layer.area
-    of = ("expected sums", layer.typical, *formats, *window, subtracted, shown)
-    return cache.remembered(of, partial(_expected, layer, subtracted, shown), list, partial(np.array, dtype=np.float64))
+    key = cache.key_of("expected sums", layer.typical, *formats, *window, subtracted, shown)
+    return cache.remembered(key, partial(_expected, layer, subtracted, shown), np.ndarray)
 
 
 def _expected(layer: ConvLayer, subtracted: int, shown: Real) -> Real:

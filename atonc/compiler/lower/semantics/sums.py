@@ -354,8 +354,8 @@ def _seen(context: Context, layer: ConvLayer, piece: LoweredSums) -> float:
     key = ("room", (piece.first, piece.count, piece.rule.out_shift, terms))
     if key not in layer.known:
         typical = TypicalCodes(context.facts, layer.op.inputs[0])
-        found = cache.remembered(("room of sums", typical, piece), partial(_room_of, piece, typical), float, float)
-        layer.known[key] = found, piece  # the piece keeps its parts alive
+        sought = cache.key_of("room of sums", typical, piece)
+        layer.known[key] = cache.remembered(sought, partial(_room_of, piece, typical), float), piece  # alive with it
     return float(layer.known[key][0])
 
 
