@@ -21,7 +21,6 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from atonc.compiler.compile import pipeline
 from atonc.compiler.compile.pipeline import Compiled, compile_graph
 from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.request.options import Options
@@ -31,9 +30,8 @@ from atonc.doors.cli.cli import main
 from atonc.doors.serve.jobs import _environment
 from atonc.machine.base import cache
 from atonc.machine.base.cache import ResultStore
-from atonc.machine.base.content import NoContentError, digest
+from atonc.machine.base.content import NoContentError, digest, packed, unpacked
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.base.frozen_values import packed, unpacked
 from atonc.machine.base.reasons import Evidence, Rule
 from atonc.machine.base.words import Room
 from tests.compiler.test_calibration import DIGITS, network, unusual
@@ -411,7 +409,7 @@ def test_a_second_run_works_out_less_and_writes_the_same(home: Path, tmp_path: P
 
 def test_a_compilation_of_a_former_run_says_the_same(home: Path) -> None:
     first, again = compiled(), compiled()
-    assert not first.reused and again.reused == 1 and len(list(home.iterdir())) > 1
+    assert not first.reused and again.reused == 1 == len(list(home.iterdir()))
     for one in fields(first):
         if one.name not in ("lowered", "seconds", "reused"):
             assert same_value(getattr(first, one.name), getattr(again, one.name)), one.name
@@ -422,13 +420,6 @@ def test_a_compilation_of_a_former_run_says_the_same(home: Path) -> None:
 
 def same_value(one: object, other: object) -> bool:
     return digest(one) == digest(other)
-
-
-def test_typical_inputs_are_not_run_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another program of the same layers asks for the same sums."""
-    compiled()
-    monkeypatch.setattr(pipeline, "typical_runs", None)
-    assert compiled(Options(seed=3)).reused > 1
 
 
 def test_what_was_not_verified_is_not_kept(home: Path) -> None:

@@ -43,7 +43,7 @@ from atonc.compiler.select.form import RefusedForm
 from atonc.compiler.select.rules import COARSE
 from atonc.compiler.verify import CoarserThanDeclared
 from atonc.machine.base import cache, progress
-from atonc.machine.base.content import NoContentError, digest
+from atonc.machine.base.content import NoContentError
 from atonc.machine.base.errors import AtoncError, CapacityError, ConflictError, InputError, VerificationError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Violation
@@ -230,13 +230,12 @@ def compile_front(path: Path, options: Options) -> list[Compiled]:
     given = given_inputs(source, graph, options.calibration)
     setting = replace(setting_of(source, graph, options, memories(options), given), prefer=BOTH)
     compiled = []
-    with cache.used(options.cache):
-        _, found = search(setting, FIRST, FRONT)
-        leaders = sorted(found.leaders, key=lambda one: (one.ram_bytes, one.cycles))
-        for number, leader in enumerate(leaders, 1):
-            with progress.part(f"program {number} of {len(leaders)}"):
-                done = finish(leader, found.log, source, given)
-                compiled.append(replace(done, seconds=time.perf_counter() - started))
+    _, found = search(setting, FIRST, FRONT)
+    leaders = sorted(found.leaders, key=lambda one: (one.ram_bytes, one.cycles))
+    for number, leader in enumerate(leaders, 1):
+        with progress.part(f"program {number} of {len(leaders)}"):
+            done = finish(leader, found.log, source, given)
+            compiled.append(replace(done, seconds=time.perf_counter() - started))
     return compiled
 
 
@@ -354,15 +353,6 @@ class TypicalInputs:
     graph: Graph
     memory: BoardMemory
     given: Sequence[Mapping[str, Array]]
-
-    @cached_property
-    def content_key(self) -> str:
-        """Tells them apart without a run. What this board cannot run has none: whoever asks shall hear of it."""
-        try:
-            _require_room(self.graph, self.memory)
-        except CapacityError as error:
-            raise NoContentError(str(error)) from None
-        return digest(self.graph, self.given, CALIBRATION_SEEDS)
 
     def __call__(self) -> list[Mapping[str, Array]]:
         return self._runs

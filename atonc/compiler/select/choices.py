@@ -7,7 +7,7 @@ from dataclasses import field
 from math import inf
 
 from atonc.compiler.select.decisions import Stripe
-from atonc.compiler.select.form import Form, RefusedForm
+from atonc.compiler.select.form import Alternative, Form, RefusedForm
 from atonc.compiler.select.variants import Variant
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Rule
@@ -53,28 +53,10 @@ class ExpectedError:
 
 
 @dataclass(frozen=True)
-class Rival:
-    """A form that would have cost more than the chosen one; not `built`: it takes at least these cycles."""
-
-    variant: Variant
-    cycles: float
-    built: bool
-
-
-@dataclass(frozen=True)
-class Contest:
-    """A form that was chosen by its cost."""
-
-    variant: Variant
-    cycles: int
-    rivals: tuple[Rival, ...]
-
-
-@dataclass(frozen=True)
 class Choices:
     reason_of: Mapping[str, CpuReason]  # why an operator is a call of the CPU, one for each that is
     refused: Mapping[str, tuple[RefusedForm, ...]]  # by operator on the NPU: forms that were tried first
-    contests: Mapping[str, tuple[Contest, ...]]
+    contests: Mapping[str, tuple[str, ...]]  # what was chosen for its cost, and what it was preferred to
     error: float  # expected of the worst form, in codes of 8 bits
     expected: tuple[ExpectedError, ...]  # in the order of the operators
     stripes: tuple[Stripe, ...] = ()  # whose bands are computed in turn
@@ -90,13 +72,19 @@ class Choices:
         return tuple(self.reason_of.values())
 
 
-def contests_of(form: Form) -> tuple[Contest, ...]:
-    """What else was possible at which cost; forms that came later in an order of preference took part in none."""
-    found: dict[Variant, list[Rival]] = {}
-    chosen: dict[Variant, int] = {}
+def contests_of(form: Form) -> tuple[str, ...]:
+    """What was taken for its cost, and what else was possible at which; an order of preference is no contest."""
+    rivals: dict[Variant, list[Alternative]] = {}
     for one in form.alternatives:
         if not one.because:
-            chosen.setdefault(one.chosen, one.chosen_form.cycles)
-            cycles = one.least_cycles if one.built is None else one.built.cycles
-            found.setdefault(one.chosen, []).append(Rival(one.variant, cycles, one.built is not None))
-    return tuple(Contest(variant, chosen[variant], tuple(rivals)) for variant, rivals in found.items())
+            rivals.setdefault(one.chosen, []).append(one)
+    dearer = {chosen: (f"{one.variant.label} {_cycles(one)}" for one in others) for chosen, others in rivals.items()}
+    return tuple(
+        f"{chosen.label}: {others[0].chosen_form.cycles:,} cycles; {', '.join(dearer[chosen])}"
+        for chosen, others in rivals.items()
+    )
+
+
+def _cycles(one: Alternative) -> str:
+    """What a form that could not win takes at least."""
+    return f"{one.built.cycles:,}" if one.built else f"at least {one.least_cycles:,.0f}"

@@ -10,7 +10,7 @@ from atonc.compiler.ops import is_move
 from atonc.compiler.ops.conv import pair
 from atonc.compiler.plan.task import Purpose
 from atonc.compiler.schedule.types import Schedule
-from atonc.compiler.select.choices import Choices, Contest, Rival
+from atonc.compiler.select.choices import Choices
 from atonc.compiler.select.form import RefusedForm
 from atonc.insight.explain import rules, wiring
 from atonc.insight.explain.types import Decision, LayerView
@@ -268,18 +268,6 @@ def of_schedule(op: str, schedule: Schedule) -> Iterator[Decision]:
                 names = ", ".join(other for other in others if other != op) or "another part of itself"
                 yield decision(rules.BESIDE, f"beside {names[-200:]}: {one.saved_cycles:,} cycles less")
                 break
-
-
-def of_contests(contests: Iterable[Contest]) -> Iterator[Decision]:
-    """What was taken, and what else was possible at which cost."""
-    for one in contests:
-        dearer = ", ".join(f"{rival.variant.label} {_cycles(rival)}" for rival in one.rivals)
-        yield decision(rules.CHEAPEST, f"{one.variant.label}: {one.cycles:,} cycles; {dearer}")
-
-
-def _cycles(rival: Rival) -> str:
-    """What a form that could not win takes at least."""
-    return f"{rival.cycles:,}" if rival.built else f"at least {rival.cycles:,.0f}"
 
 
 def at_clocks(

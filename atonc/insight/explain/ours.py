@@ -22,7 +22,7 @@ from atonc.compiler.plan.types import EpochPlan
 from atonc.compiler.schedule.shares import Share
 from atonc.compiler.select.rules import NOT_CODES
 from atonc.insight.explain import decide, rules, tensors, wiring
-from atonc.insight.explain.decide import at_clocks, has_no_epoch, of_contests, of_schedule, of_stripes, prepared
+from atonc.insight.explain.decide import at_clocks, has_no_epoch, of_schedule, of_stripes, prepared
 from atonc.insight.explain.limits import layer_work, limit_of
 from atonc.insight.explain.types import (
     CPU,
@@ -229,8 +229,9 @@ def _decisions(
     found = [_bound(bound_by, cycles, view)] if bound_by else []
     epochs, purposes = [epoch for epoch, _ in own], [purpose for _, purpose in own]
     refused = compiled.choices.refused.get(op.name, ())
+    contests = (decide.decision(rules.CHEAPEST, said) for said in compiled.choices.contests.get(op.name, ()))
     found += decide.of_operator(op, compiled.graph.tensors, epochs, purposes, shifted, refused)
-    return decide.merged([*found, *of_contests(compiled.choices.contests.get(op.name, ())), *chained, *spilled])
+    return decide.merged([*found, *contests, *chained, *spilled])
 
 
 def _bound(bound_by: Mapping[str, float], cycles: int, view: CompileView) -> Decision:

@@ -2,7 +2,7 @@
 
 What is kept is the result of a function of values: its key is a digest of everything that it depends on, the source of
 this package and the versions below it included. So a result is right or not found, and leaving the cache out changes
-nothing but the time. Each result is a file of plain values (`base.frozen_values`) with its key and its own digest; it
+nothing but the time. Each result is a file of plain values (`base.content`) with its key and its own digest; it
 is written whole and renamed. A file that is damaged, cut off or of somebody else counts as none, and so does a folder
 that cannot be read or written.
 
@@ -27,11 +27,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from atonc.machine.base.about import package_folder
-from atonc.machine.base.content import NoContentError, digest
+from atonc.machine.base.content import BadValueError, NoContentError, digest, packed, unpacked
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.base.frozen_values import BadValueError, packed, unpacked
 
 T = TypeVar("T")
 VARIABLE, OFF = "ATONC_CACHE_DIR", "off"  # of the environment: another folder, or none
@@ -188,8 +187,9 @@ def folder() -> Path | None:
 def _source() -> str:
     """Every file of this package, and what computes below it: another version never finds these results."""
     found = hashlib.blake2b()
-    for name, path in _files("", package_folder()):
-        content = path.read_bytes()
+    for name, path in _files("", str(package_folder())):
+        with open(path, "rb", buffering=0) as file:
+            content = file.read()
         found.update(f"{name} {len(content)} ".encode())
         found.update(content)
     import numpy  # who asks has loaded it; `--version` and the service do without
@@ -197,13 +197,13 @@ def _source() -> str:
     return digest(found.hexdigest(), sys.version, numpy.__version__, platform.machine())
 
 
-def _files(above: str, folder: Path) -> Iterator[tuple[str, Path]]:
+def _files(above: str, folder: str) -> Iterator[tuple[str, str]]:
     """All below a folder that is no byte code, with their names from there, in a fixed order."""
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         if entry.is_dir():
-            yield from _files(f"{above}{entry.name}/", Path(entry.path))
+            yield from _files(f"{above}{entry.name}/", entry.path)
         elif not entry.name.endswith(".pyc"):
-            yield f"{above}{entry.name}", Path(entry.path)
+            yield f"{above}{entry.name}", entry.path
 
 
 def _head(key: str, body: bytes | memoryview) -> bytes:

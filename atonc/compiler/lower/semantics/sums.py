@@ -12,7 +12,6 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import partial
 from math import inf
 from typing import Any
 
@@ -33,7 +32,6 @@ from atonc.compiler.plan.policy import LEAST_ROOM, WIDE_STEP
 from atonc.compiler.plan.streams import Area
 from atonc.compiler.select.form import Semantics
 from atonc.compiler.select.rules import SUM_ROOM
-from atonc.machine.base import cache
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import PARTIAL_LIMIT, SUM_LIMIT
 from atonc.machine.hw.memoise import memoise
@@ -354,8 +352,7 @@ def _seen(context: Context, layer: ConvLayer, piece: LoweredSums) -> float:
     key = ("room", (piece.first, piece.count, piece.rule.out_shift, terms))
     if key not in layer.known:
         typical = TypicalCodes(context.facts, layer.op.inputs[0])
-        sought = cache.key_of("room of sums", typical, piece)
-        layer.known[key] = cache.remembered(sought, partial(_room_of, piece, typical), float), piece  # alive with it
+        layer.known[key] = _room_of(piece, typical), piece  # the piece keeps its parts alive
     return float(layer.known[key][0])
 
 
