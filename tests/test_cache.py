@@ -89,12 +89,10 @@ def adding(number: int):
 
 
 VALUES = [
-    *(None, 0, 0.0, -0.0, False, "", "0", b"", b"0", range(3), Path("a"), Kind.ONE, Kind.TWO, int, float, len, max),
+    *(None, 0, 0.0, -0.0, False, "", "0", b"", b"0", range(3), Path("a"), Kind.ONE, Kind.TWO, int, float),
     *((), (0,), ((0,),), (0, 0), {}, {"a": 1, "b": 2}, {"b": 2, "a": 1}, frozenset({1})),
     *(np.zeros(2), np.zeros(2, np.float32), np.zeros((2, 1)), np.float32(0)),
-    *(adding(1), adding(2), (lambda codes: codes), (lambda codes: codes + 1), (lambda codes: codes + 2)),
-    *(partial(adding, 1), partial(adding, 2), partial(adding, number=1)),
-    *(Holder(1), Holder(2), Holder(1, 1), Holder(adding(3)), Holder(adding(4)), Holder(3).__repr__),
+    *(Holder(1), Holder(2), Holder(1, 1)),
 ]
 
 
@@ -105,12 +103,12 @@ def test_unlike_values_have_unlike_digests() -> None:
 
 
 def test_what_was_worked_out_of_a_value_is_no_part_of_it() -> None:
-    one, other = Holder(adding(1)), Holder(adding(1))
+    one, other = Holder([1]), Holder([1])
     assert one.doubled and digest(one) == digest(other)
 
 
 def test_digests_are_those_of_another_process() -> None:
-    values = "frozenset('abcdef'), {'a': np.arange(5)}, adding(7), Holder(Kind.TWO)"
+    values = "frozenset('abcdef'), {'a': np.arange(5)}, Holder(Kind.TWO)"
     program = f"from tests.test_cache import *; print(digest({values}))"
     said = [
         subprocess.run(
@@ -129,7 +127,17 @@ def test_digests_are_those_of_another_process() -> None:
 def test_values_without_a_content_are_refused() -> None:
     ring: list[object] = []
     ring.append(ring)
-    for value in (iter(()), (k for k in ()), ring, object(), np.array([object()]), sys):
+    for value in (
+        iter(()),
+        (k for k in ()),
+        ring,
+        object(),
+        np.array([object()]),
+        sys,
+        len,
+        adding(1),
+        Holder(1).__repr__,
+    ):
         with pytest.raises(NoContentError):
             digest(value)
 
@@ -411,7 +419,7 @@ def test_a_compilation_of_a_former_run_says_the_same(home: Path) -> None:
     first, again = compiled(), compiled()
     assert not first.reused and again.reused == 1 == len(list(home.iterdir()))
     for one in fields(first):
-        if one.name not in ("lowered", "seconds", "reused"):
+        if one.name not in ("lowered", "seconds", "reused", "target"):
             assert same_value(getattr(first, one.name), getattr(again, one.name)), one.name
     assert again.cost.cycles == first.cost.cycles and again.memory_use() == first.memory_use()
     rooms = [one.mapped.context.semantics["b"].room for one in (first, again)]  # forms are found once more

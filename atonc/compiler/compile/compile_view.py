@@ -17,7 +17,6 @@ from atonc.compiler.place import BoardMemory
 from atonc.compiler.place.resident import free_spans
 from atonc.compiler.place.usage import MemoryUse
 from atonc.compiler.request.options import Options
-from atonc.compiler.search.generators.resident import Prices, by_rate, choose
 from atonc.compiler.search.weights import in_flash
 from atonc.machine.base import cache, progress
 from atonc.machine.base.errors import plain
@@ -91,6 +90,8 @@ def _outlook(made: Compiled, keep_free: int) -> tuple[int, int, bool]:
 
 
 def _choose(made: Compiled, keep_free: int) -> tuple[int, int, bool]:
+    from atonc.compiler.search.generators.resident import Prices, by_rate, choose  # with all generators
+
     free = free_spans(made.layout.placed, made.memory)
     room, before = sum(end - start for start, end in free) - keep_free, Prices(made.program, made.target).total()
     cycles, homes = choose(made.program, free, room, made.target, by_rate)

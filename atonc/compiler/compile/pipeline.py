@@ -17,7 +17,6 @@ from atonc.compiler.emit.runs import program_memory
 from atonc.compiler.frontends.coverage import require_quantised
 from atonc.compiler.frontends.read import in_file, read
 from atonc.compiler.ir import Array, Graph
-from atonc.compiler.lower.map_ops import Mapped
 from atonc.compiler.lower.product.kernels import packs_kernels, with_columns, with_packed_kernels
 from atonc.compiler.ops import RunOnDemand
 from atonc.compiler.passes import order
@@ -29,12 +28,9 @@ from atonc.compiler.price.program import program_cost
 from atonc.compiler.request.options import Options
 from atonc.compiler.request.target import MOST_VERIFIED, given_inputs, memories, spread, target_of
 from atonc.compiler.search import silicon
-from atonc.compiler.search.build import Watch, no_watch
-from atonc.compiler.search.candidate import BOTH, MEMORY, Candidate, Scheduled, Setting
-from atonc.compiler.search.generators import FRONT, GENERATORS
+from atonc.compiler.search.candidate import BOTH, MEMORY, Candidate, Scheduled, Setting, Watch, no_watch
 from atonc.compiler.search.known import known_graph, known_runs
 from atonc.compiler.search.log import Attempt, Verdict
-from atonc.compiler.search.loop import Generator, search
 from atonc.compiler.search.saved import made_for, read_decisions
 from atonc.compiler.select.affinity import cpu_alone, resolve
 from atonc.compiler.select.choices import Choices
@@ -43,7 +39,6 @@ from atonc.compiler.select.form import RefusedForm
 from atonc.compiler.select.rules import COARSE
 from atonc.compiler.verify import CoarserThanDeclared
 from atonc.machine.base import cache, progress
-from atonc.machine.base.content import NoContentError
 from atonc.machine.base.errors import AtoncError, CapacityError, ConflictError, InputError, VerificationError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Violation
@@ -55,6 +50,7 @@ from atonc.machine.hw.safety.evidence.summary import Summary, summarise
 from atonc.machine.hw.target import Target
 
 if TYPE_CHECKING:
+    from atonc.compiler.lower.map_ops import Mapped
     from atonc.compiler.verify.report import VerifyReport
 
 
@@ -96,7 +92,7 @@ class Compiled:
     priced: tuple[Program, NetworkCost] | None = None  # what the search knows already
     ciphered: Program | None = None  # the same program on encrypted weights, where the user wants it
     reused: int = 0  # results of former runs that came from the cache
-    key: str = ""  # of what it was made of, where it can be told
+    key: str = ""  # of what it was made of; nothing where that cannot be told
 
     @cached_property
     def mapped(self) -> Mapped:
@@ -104,9 +100,8 @@ class Compiled:
 
     @property
     def content_key(self) -> str:
-        if not self.key:
-            raise NoContentError("nobody knows what it was made of")
-        return self.key
+        """Of what was found, not of what somebody made of it."""
+        return self.key if self.priced is not None and self.priced[0] is self.program else ""
 
     @cached_property
     def cost(self) -> NetworkCost:
@@ -175,8 +170,7 @@ def compile_canonical(
     started = started or time.perf_counter()
     given = given_inputs(source, graph, options.calibration)
     setting = setting_of(source, graph, options, memory, given)
-    decisions, generators = _beginning(setting.graph, options)
-    work = _Work(source, setting, decisions, generators, given)
+    work = _Work(source, setting, _beginning(setting.graph, options), given)
     with cache.used(options.cache) as results:
         key = work.key if watch is no_watch else ""
         known = source, setting.graph, setting.memory, setting.target, work.mapped
@@ -193,17 +187,17 @@ class _Work:
     source: Graph
     setting: Setting
     decisions: Decisions  # of the first program
-    generators: tuple[Generator, ...]
     given: Sequence[Mapping[str, Array]]
 
     @property
     def key(self) -> str:
         """With all options of the compiler, needed or not; of what is verified. C code of `--custom` is read when it is
         run, so that nobody can tell here what it says."""
-        one, options = self.setting, replace(self.setting.options, cache=True)
-        seen = one.graph, one.memory, one.target, one.affinity, one.prefer, self.decisions, self.given
-        kept = options.verify and not options.custom
-        return cache.key_of("program", self.source, options, *seen) if kept else ""
+        one, target, options = self.setting, self.setting.target, replace(self.setting.options, cache=True)
+        if options.custom or not options.verify:
+            return ""
+        seen = one.graph, one.memory, target.machine, target.programmed_by, target.trust, one.affinity, one.prefer
+        return cache.key_of("program", self.source, options, *seen, self.decisions, self.given)
 
     @cached_property
     def mapped(self) -> Callable[[], Mapped]:
@@ -211,9 +205,14 @@ class _Work:
         return lambda: self.compiled(no_watch).mapped
 
     def compiled(self, watch: Watch) -> Compiled:
+        from atonc.compiler.search.generators import GENERATORS  # with all recipes, which take time to import
+        from atonc.compiler.search.loop import search
+
         decisions, options = self.decisions, self.setting.options
+        # where the user has decided, nobody looks at a program but for weights without a place
+        generators = tuple(one for one in GENERATORS if not options.decisions or one.of == Verdict.UNDECIDED)
         while True:
-            best, found = search(self.setting, decisions, self.generators, watch)
+            best, found = search(self.setting, decisions, generators, watch)
             if options.decisions:
                 _require_variants(best.mapped, decisions.forms, options.decisions)
             watch("place", best.made.program)
@@ -225,6 +224,9 @@ class _Work:
 
 def compile_front(path: Path, options: Options) -> list[Compiled]:
     """Everything between the fastest program and the smallest: those of which no other is both."""
+    from atonc.compiler.search.generators import FRONT
+    from atonc.compiler.search.loop import search
+
     started, source = time.perf_counter(), read_quantised(path, options)
     graph = order.run(source, options)
     given = given_inputs(source, graph, options.calibration)
@@ -266,10 +268,10 @@ def finish(best: Candidate, log: Sequence[Attempt], source: Graph, given: Sequen
     made, setting = best.made, best.setting
     findings = silicon.require_safe(best.found, setting.target.trust)
     pools, target = setting.memory.pools, setting.target
-    verified = made.program, setting.graph, made.mapped, setting.options, setting.memory, given
-    report = _verified(*verified) if setting.options.verify else None
+    judged, options = (made.program, setting.graph, made.mapped), setting.options
+    report = _verified(judged, options, setting.memory, given) if options.verify else None
     ciphered, graded = None, best.found
-    if setting.options.encrypt_weights:  # after the verification, of the plain program: only the cipher is different
+    if options.encrypt_weights:  # after the verification, of the plain program: only the cipher is different
         ciphered = encrypt(made.program, pools)
         check_encryption.require_sound(ciphered)
         silicon.require_only_cipher(best.found, ciphered, pools, target.trust)
@@ -289,7 +291,7 @@ def finish(best: Candidate, log: Sequence[Attempt], source: Graph, given: Sequen
         target=setting.target,
         grades=graded.grades,
         search=tuple(log),
-        decisions=replace(best.decisions, made_for=made_for(setting.graph, setting.options)),
+        decisions=replace(best.decisions, made_for=made_for(setting.graph, options)),
         priced=(made.program, best.cost),
         ciphered=ciphered,
     )
@@ -309,11 +311,11 @@ def _require_variants(mapped: Mapped, wanted: Mapping[str, str], file: str) -> N
             )
 
 
-def _beginning(graph: Graph, options: Options) -> tuple[Decisions, tuple[Generator, ...]]:
-    """What is built first, and who looks at it: nobody where the user has decided, but for weights without a place."""
+def _beginning(graph: Graph, options: Options) -> Decisions:
+    """What is built first."""
     room = int(options.room_for_weights)
     if not options.decisions:
-        return Decisions(compact=options.prefer == MEMORY, resident_bytes=room), GENERATORS
+        return Decisions(compact=options.prefer == MEMORY, resident_bytes=room)
     given = read_decisions(Path(options.decisions), graph, made_for(graph, options))
     if room and given.resident is None:
         given = replace(given, resident_bytes=room)
@@ -322,27 +324,22 @@ def _beginning(graph: Graph, options: Options) -> tuple[Decisions, tuple[Generat
         rule = "a file that says where weights lie in RAM has decided how much of it they take"
         remedy = "leave out --resident, or take 'resident' and 'fetched' out of the file"
         raise ConflictError(what, where=options.decisions, rule=rule, remedy=remedy)
-    return given, tuple(one for one in GENERATORS if one.of == Verdict.UNDECIDED)
+    return given
 
 
 def _verified(
-    program: Program,
-    graph: Graph,
-    mapped: Mapped,
-    options: Options,
-    memory: BoardMemory,
-    given: Sequence[Mapping[str, Array]],
+    made: tuple[Program, Graph, Mapped], options: Options, memory: BoardMemory, given: Sequence[Mapping[str, Array]]
 ) -> VerifyReport:
     from atonc.compiler.verify.verify import verify  # with the emulator, which takes time to import
 
-    return verify(program, graph, mapped, options.seed, spread(given, MOST_VERIFIED), memory.pools)
+    return verify(*made, options.seed, spread(given, MOST_VERIFIED), memory.pools)
 
 
 def verified(found: Compiled, options: Options) -> Compiled:
     """A program that was compiled without verification, with it: who tries several verifies the last."""
     given = given_inputs(found.source, found.graph, options.calibration)
     made = found.program, found.graph, found.mapped
-    report = _verified(*made, options, found.memory, given) if options.verify else None
+    report = _verified(made, options, found.memory, given) if options.verify else None
     return replace(found, report=report)
 
 

@@ -18,7 +18,6 @@ from atonc.compiler.emit.program import Program, ProgramStep
 from atonc.compiler.emit.write import states
 from atonc.compiler.frontends.coverage import coverage, quantiser
 from atonc.compiler.ir import Graph, text
-from atonc.compiler.lower.map_ops import Mapped
 from atonc.compiler.place.pools import placement_notes
 from atonc.compiler.plan.policy import MOST_CODES
 from atonc.compiler.plan.task import tasks_of
@@ -45,6 +44,7 @@ from atonc.machine.hw.mpool import MemoryPool
 from atonc.machine.hw.safety.evidence.grades import Grade
 
 if TYPE_CHECKING:
+    from atonc.compiler.lower.map_ops import Mapped
     from atonc.compiler.verify.report import VerifyReport
     from atonc.insight.explain.actions import TriedOption
     from atonc.insight.explain.types import NetworkView
@@ -637,14 +637,15 @@ class Dump:
 def _stage_lines(result: object) -> Iterator[str]:
     if isinstance(result, Graph):
         yield from text.dump(result).splitlines()
-    elif isinstance(result, Mapped):
-        yield from _tasks(result)
     elif isinstance(result, Scheduled):
         yield from _steps(result)
     elif isinstance(result, Program):
         yield from _homes(result)
     else:
-        raise TypeError(type(result).__name__)
+        from atonc.compiler.lower.map_ops import Mapped  # with all recipes, which take time to import
+
+        assert isinstance(result, Mapped), type(result).__name__
+        yield from _tasks(result)
 
 
 def _tasks(mapped: Mapped) -> Iterator[str]:

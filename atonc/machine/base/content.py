@@ -1,11 +1,10 @@
 """The content of a value: its digest, and its bytes, from which another run makes it again.
 
-Equal values in two runs have equal digests, whatever their addresses. A function counts as its code and what it holds
-on to. What it looks up by name belongs to the package, whose source is a part of every key of the cache.
+Equal values in two runs have equal digests, whatever their addresses. Functions have neither digest nor bytes.
 
 Bytes are those of `pickle`, which reads tens of thousands of small objects in milliseconds, without what makes it a way
 to run code: they name types only, of dataclasses, named tuples, enums and numbers of this package and the few below.
-What an object worked out of its fields is no part of it; functions have no bytes.
+What an object worked out of its fields is no part of it.
 """
 
 from __future__ import annotations
@@ -19,9 +18,8 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any
 
 KEY = "content_key"  # an object that has it tells its content itself
@@ -58,7 +56,9 @@ class _Digests:
     def _parts(self, value: Any) -> list[bytes]:
         """What tells it from others of its type."""
         if hasattr(value, KEY):
-            return [str(getattr(value, KEY)).encode()]
+            if not getattr(value, KEY):
+                raise NoContentError(f"a {type(value).__qualname__} of unknown origin")
+            return [getattr(value, KEY).encode()]
         if isinstance(value, int | float | str):  # a type made of one
             return [repr(value).encode()]
         if isinstance(value, bytes | bytearray):
@@ -67,7 +67,7 @@ class _Digests:
             return [f"{value.dtype.str} {value.shape}".encode(), value.tobytes()]
         if isinstance(value, Enum):
             return [value.name.encode()]
-        if isinstance(value, type | BuiltinFunctionType):
+        if isinstance(value, type):
             return [f"{value.__module__}.{value.__qualname__}".encode()]
         if isinstance(value, Path):
             return [str(value).encode()]
@@ -79,20 +79,7 @@ class _Digests:
             return sorted(map(self.of, value))
         if isinstance(value, Sequence):
             return [self.of(part) for part in value]
-        return [self.of(part) for part in _inside(value)]
-
-
-def _inside(value: Any) -> tuple[object, ...]:
-    if isinstance(value, partial):
-        return value.func, value.args, value.keywords
-    if isinstance(value, MethodType):
-        return value.__self__, value.__func__
-    if isinstance(value, FunctionType):
-        held = tuple(cell.cell_contents for cell in value.__closure__ or ())
-        return value.__module__, value.__qualname__, value.__code__, held, value.__defaults__, value.__kwdefaults__
-    if isinstance(value, CodeType):
-        return value.co_code, value.co_names, value.co_consts
-    raise NoContentError(f"a {type(value).__qualname__} has no content that can be told")
+        raise NoContentError(f"a {type(value).__qualname__} has no content that can be told")
 
 
 def _hash(kind: str, *parts: bytes) -> bytes:
