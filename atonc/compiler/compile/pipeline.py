@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -260,7 +260,8 @@ def setting_of(
     if packs_kernels(target.trust, options.schedule_without, options.schedule_with):
         graph = with_packed_kernels(graph, affinity.on_cpu)
     graph = known_graph(graph) if remember and not given else graph  # forms follow from typical inputs as well
-    return Setting(graph, memory, target, options, affinity, TypicalInputs(graph, memory, given), options.prefer)
+    calibrate = lru_cache(partial(_typical, graph, memory, given))
+    return Setting(graph, memory, target, options, affinity, calibrate, options.prefer)
 
 
 def finish(best: Candidate, log: Sequence[Attempt], source: Graph, given: Sequence[Mapping[str, Array]]) -> Compiled:
@@ -343,23 +344,10 @@ def verified(found: Compiled, options: Options) -> Compiled:
     return replace(found, report=report)
 
 
-@dataclass(frozen=True, eq=False)
-class TypicalInputs:
+def _typical(graph: Graph, memory: BoardMemory, given: Sequence[Mapping[str, Array]]) -> list[Mapping[str, Array]]:
     """What forms are calibrated on: all values of a graph for inputs like those of the application."""
-
-    graph: Graph
-    memory: BoardMemory
-    given: Sequence[Mapping[str, Array]]
-
-    def __call__(self) -> list[Mapping[str, Array]]:
-        return self._runs
-
-    @cached_property
-    def _runs(self) -> list[Mapping[str, Array]]:
-        _require_room(self.graph, self.memory)
-        if self.given:
-            return typical_runs(self.graph, self.given)
-        return known_runs(self.graph, partial(typical_runs, self.graph))
+    _require_room(graph, memory)
+    return typical_runs(graph, given) if given else known_runs(graph, partial(typical_runs, graph))
 
 
 def typical_runs(graph: Graph, given: Sequence[Mapping[str, Array]] = ()) -> list[Mapping[str, Array]]:

@@ -154,18 +154,3 @@ class Facts:
     def typical(self) -> list[Mapping[str, Array]]:
         """Values of all tensors for a few typical inputs; empty when nobody provides them."""
         return [] if self.calibrate is None else self.calibrate()
-
-
-@dataclass(frozen=True, eq=False)
-class TypicalCodes:
-    """Those of one tensor, worked out when somebody asks for them."""
-
-    facts: Facts
-    name: str
-
-    @property
-    def tensor(self) -> Tensor:
-        return self.facts.tensor(self.name)
-
-    def __call__(self) -> list[Array]:
-        return self.facts.typical_codes(self.name)
