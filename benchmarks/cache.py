@@ -52,7 +52,7 @@ One thread, whole processes, seconds of the processor. *first*: `atonc generate 
 options: the same with one option changed and the cache that the first run left, as a part of *first*; in brackets the
 same command without a cache, also as a part of *first*. *bytes*: files with and without a cache are the same. Some
 options change only what is written or judged: the program of the first run is found. Others ask for another program,
-which is searched and verified as if there was no cache; only sums on typical inputs are found.
+which is searched and verified as if there was no cache.
 
 """
 
