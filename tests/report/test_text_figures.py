@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from atonc.compiler.emit.program import ProgramStep
-from atonc.compiler.lower.map_ops import CpuReason
 from atonc.compiler.place.usage import MemoryUse, UsageRow, Use
 from atonc.compiler.plan.types import CpuPlan, EpochPlan
 from atonc.compiler.request.options import Options
 from atonc.compiler.search.log import Attempt, Verdict
+from atonc.compiler.select.choices import CpuReason
 from atonc.compiler.select.decisions import Decisions
 from atonc.compiler.select.rules import BY_NATURE
 from atonc.insight.explain import rules

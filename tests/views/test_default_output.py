@@ -22,10 +22,10 @@ import pytest
 
 from atonc.compiler.compile.compile_view import CompileView, analyze
 from atonc.compiler.frontends.read import read
-from atonc.compiler.lower.map_ops import CpuReason
 from atonc.compiler.ops import kinds
 from atonc.compiler.plan.types import CpuPlan
 from atonc.compiler.request.options import Options
+from atonc.compiler.select.choices import CpuReason
 from atonc.compiler.select.rules import BY_NATURE, RULES
 from atonc.doors.cli.cli import main
 from atonc.insight.explain.ours import network_view
@@ -204,9 +204,9 @@ def on_cpu() -> CompileView:
 @pytest.mark.parametrize("rule", {rule.id: rule for rule in (*RULES.values(), *BY_NATURE.values())}.values(), ids=str)
 def test_every_rule_has_its_words(rule: Rule, on_cpu: CompileView) -> None:
     """As the reason of a layer that the CPU computes."""
-    mapped = on_cpu.compiled.mapped
-    because = {op: CpuReason(op, "softmax", rule, "seen", rule.limit, rule.remedy) for op in mapped.reason_of}
-    view = replace(on_cpu, compiled=replace(on_cpu.compiled, mapped=replace(mapped, reason_of=because)))
+    choices = on_cpu.compiled.choices
+    because = {op: CpuReason(op, "softmax", rule, "seen", rule.limit, rule.remedy) for op in choices.reason_of}
+    view = replace(on_cpu, compiled=replace(on_cpu.compiled, choices=replace(choices, reason_of=because)))
     assert because and rule.sentence in texts(view)
 
 

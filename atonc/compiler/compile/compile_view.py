@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from atonc.compiler.compile import reproduce
@@ -17,9 +17,8 @@ from atonc.compiler.place import BoardMemory
 from atonc.compiler.place.resident import free_spans
 from atonc.compiler.place.usage import MemoryUse
 from atonc.compiler.request.options import Options
-from atonc.compiler.search.generators.resident import Prices, by_rate, choose
 from atonc.compiler.search.weights import in_flash
-from atonc.machine.base import progress
+from atonc.machine.base import cache, progress
 from atonc.machine.base.errors import plain
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import ms_text
@@ -86,6 +85,13 @@ class CompileView:
 @memoise
 def _outlook(made: Compiled, keep_free: int) -> tuple[int, int, bool]:
     """Cycles saved, bytes taken and whether that is all, the same for every view of a compilation."""
+    key = cache.key_of("weights in RAM", made, keep_free)
+    return cache.remembered(key, partial(_choose, made, keep_free), tuple)
+
+
+def _choose(made: Compiled, keep_free: int) -> tuple[int, int, bool]:
+    from atonc.compiler.search.generators.resident import Prices, by_rate, choose  # with all generators
+
     free = free_spans(made.layout.placed, made.memory)
     room, before = sum(end - start for start, end in free) - keep_free, Prices(made.program, made.target).total()
     cycles, homes = choose(made.program, free, room, made.target, by_rate)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ from atonc.compiler.emit.runs import program_memory
 from atonc.compiler.frontends.coverage import require_quantised
 from atonc.compiler.frontends.read import in_file, read
 from atonc.compiler.ir import Array, Graph
-from atonc.compiler.lower.map_ops import Mapped
 from atonc.compiler.lower.product.kernels import packs_kernels, with_columns, with_packed_kernels
 from atonc.compiler.ops import RunOnDemand
 from atonc.compiler.passes import order
@@ -29,20 +28,17 @@ from atonc.compiler.price.program import program_cost
 from atonc.compiler.request.options import Options
 from atonc.compiler.request.target import MOST_VERIFIED, given_inputs, memories, spread, target_of
 from atonc.compiler.search import silicon
-from atonc.compiler.search.build import Watch, no_watch
-from atonc.compiler.search.candidate import BOTH, MEMORY, Candidate, Scheduled, Setting
-from atonc.compiler.search.generators import FRONT, GENERATORS
+from atonc.compiler.search.candidate import BOTH, MEMORY, Candidate, Scheduled, Setting, Watch, no_watch
 from atonc.compiler.search.known import known_graph, known_runs
 from atonc.compiler.search.log import Attempt, Verdict
-from atonc.compiler.search.loop import Generator, search
 from atonc.compiler.search.saved import made_for, read_decisions
 from atonc.compiler.select.affinity import cpu_alone, resolve
+from atonc.compiler.select.choices import Choices
 from atonc.compiler.select.decisions import FIRST, Decisions
 from atonc.compiler.select.form import RefusedForm
 from atonc.compiler.select.rules import COARSE
 from atonc.compiler.verify import CoarserThanDeclared
 from atonc.machine.base import cache, progress
-from atonc.machine.base.content import NoContentError, digest
 from atonc.machine.base.errors import AtoncError, CapacityError, ConflictError, InputError, VerificationError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Violation
@@ -54,6 +50,7 @@ from atonc.machine.hw.safety.evidence.summary import Summary, summarise
 from atonc.machine.hw.target import Target
 
 if TYPE_CHECKING:
+    from atonc.compiler.lower.map_ops import Mapped
     from atonc.compiler.verify.report import VerifyReport
 
 
@@ -79,7 +76,8 @@ CALIBRATION_SEEDS = (1001, 1002)  # not those of the verification
 class Compiled:
     source: Graph  # as read
     graph: Graph  # canonical
-    mapped: Mapped
+    lowered: Callable[[], Mapped]  # with forms, as they were chosen; of a former run: chosen once more
+    choices: Choices  # what is told of them
     scheduled: Scheduled
     layout: Layout
     program: Program
@@ -94,6 +92,16 @@ class Compiled:
     priced: tuple[Program, NetworkCost] | None = None  # what the search knows already
     ciphered: Program | None = None  # the same program on encrypted weights, where the user wants it
     reused: int = 0  # results of former runs that came from the cache
+    key: str = ""  # of what it was made of; nothing where that cannot be told
+
+    @cached_property
+    def mapped(self) -> Mapped:
+        return self.lowered()
+
+    @property
+    def content_key(self) -> str:
+        """Of what was found, not of what somebody made of it."""
+        return self.key if self.priced is not None and self.priced[0] is self.program else ""
 
     @cached_property
     def cost(self) -> NetworkCost:
@@ -162,34 +170,74 @@ def compile_canonical(
     started = started or time.perf_counter()
     given = given_inputs(source, graph, options.calibration)
     setting = setting_of(source, graph, options, memory, given)
-    decisions, generators = _beginning(setting.graph, options)
+    work = _Work(source, setting, _beginning(setting.graph, options), given)
     with cache.used(options.cache) as results:
+        key = work.key if watch is no_watch else ""
+        known = source, setting.graph, setting.memory, setting.target, work.mapped
+        kept = partial(replace, lowered=work.mapped)
+        found = cache.remembered(key, partial(work.compiled, watch), Compiled, known, kept)
+        reused = len(results.found) if results else 0
+    return replace(found, key=key, seconds=time.perf_counter() - started, reused=reused)
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """All that a compilation depends on, from the canonical graph on."""
+
+    source: Graph
+    setting: Setting
+    decisions: Decisions  # of the first program
+    given: Sequence[Mapping[str, Array]]
+
+    @property
+    def key(self) -> str:
+        """With all options of the compiler, needed or not; of what is verified. C code of `--custom` is read when it is
+        run, so that nobody can tell here what it says."""
+        one, target, options = self.setting, self.setting.target, replace(self.setting.options, cache=True)
+        if options.custom or not options.verify:
+            return ""
+        seen = one.graph, one.memory, target.machine, target.programmed_by, target.trust, one.affinity, one.prefer
+        return cache.key_of("program", self.source, options, *seen, self.decisions, self.given)
+
+    @cached_property
+    def mapped(self) -> Callable[[], Mapped]:
+        """The forms of the program that is found, by another search."""
+        return lambda: self.compiled(no_watch).mapped
+
+    def compiled(self, watch: Watch) -> Compiled:
+        from atonc.compiler.search.generators import GENERATORS  # with all recipes, which take time to import
+        from atonc.compiler.search.loop import search
+
+        decisions, options = self.decisions, self.setting.options
+        # where the user has decided, nobody looks at a program but for weights without a place
+        generators = tuple(one for one in GENERATORS if not options.decisions or one.of == Verdict.UNDECIDED)
         while True:
-            best, found = search(setting, decisions, generators, watch)
+            best, found = search(self.setting, decisions, generators, watch)
             if options.decisions:
                 _require_variants(best.mapped, decisions.forms, options.decisions)
             watch("place", best.made.program)
             try:
-                compiled = finish(best, found.log, source, given, started)
+                return finish(best, found.log, self.source, self.given)
             except VerificationError as error:
                 decisions = after_failure(best.decisions, error)
-            else:
-                return replace(compiled, reused=len(results.found) if results else 0)
 
 
 def compile_front(path: Path, options: Options) -> list[Compiled]:
     """Everything between the fastest program and the smallest: those of which no other is both."""
+    from atonc.compiler.search.generators import FRONT
+    from atonc.compiler.search.loop import search
+
     started, source = time.perf_counter(), read_quantised(path, options)
     graph = order.run(source, options)
     given = given_inputs(source, graph, options.calibration)
     setting = replace(setting_of(source, graph, options, memories(options), given), prefer=BOTH)
     compiled = []
-    with cache.used(options.cache):
-        _, found = search(setting, FIRST, FRONT)
-        leaders = sorted(found.leaders, key=lambda one: (one.ram_bytes, one.cycles))
-        for number, leader in enumerate(leaders, 1):
-            with progress.part(f"program {number} of {len(leaders)}"):
-                compiled.append(finish(leader, found.log, source, given, started))
+    _, found = search(setting, FIRST, FRONT)
+    leaders = sorted(found.leaders, key=lambda one: (one.ram_bytes, one.cycles))
+    for number, leader in enumerate(leaders, 1):
+        with progress.part(f"program {number} of {len(leaders)}"):
+            done = finish(leader, found.log, source, given)
+            compiled.append(replace(done, seconds=time.perf_counter() - started))
     return compiled
 
 
@@ -212,20 +260,19 @@ def setting_of(
     if packs_kernels(target.trust, options.schedule_without, options.schedule_with):
         graph = with_packed_kernels(graph, affinity.on_cpu)
     graph = known_graph(graph) if remember and not given else graph  # forms follow from typical inputs as well
-    return Setting(graph, memory, target, options, affinity, TypicalInputs(graph, memory, given), options.prefer)
+    calibrate = lru_cache(partial(_typical, graph, memory, given))
+    return Setting(graph, memory, target, options, affinity, calibrate, options.prefer)
 
 
-def finish(
-    best: Candidate, log: Sequence[Attempt], source: Graph, given: Sequence[Mapping[str, Array]], started: float
-) -> Compiled:
+def finish(best: Candidate, log: Sequence[Attempt], source: Graph, given: Sequence[Mapping[str, Array]]) -> Compiled:
     """A program that was found becomes one that may be used: safe and verified."""
     made, setting = best.made, best.setting
     findings = silicon.require_safe(best.found, setting.target.trust)
-    seconds = time.perf_counter() - started
-    report = _verified_before(best, given) if setting.options.verify else None
     pools, target = setting.memory.pools, setting.target
+    judged, options = (made.program, setting.graph, made.mapped), setting.options
+    report = _verified(judged, options, setting.memory, given) if options.verify else None
     ciphered, graded = None, best.found
-    if setting.options.encrypt_weights:  # after the verification, of the plain program: only the cipher is different
+    if options.encrypt_weights:  # after the verification, of the plain program: only the cipher is different
         ciphered = encrypt(made.program, pools)
         check_encryption.require_sound(ciphered)
         silicon.require_only_cipher(best.found, ciphered, pools, target.trust)
@@ -233,18 +280,19 @@ def finish(
     return Compiled(
         source,
         setting.graph,
-        mapped=made.mapped,
+        lowered=lambda: made.mapped,
+        choices=made.mapped.choices,
         scheduled=made.scheduled,
         layout=made.layout,
         program=made.program,
         findings=findings,
         report=report,
-        seconds=seconds,
+        seconds=0.0,
         memory=setting.memory,
         target=setting.target,
         grades=graded.grades,
         search=tuple(log),
-        decisions=replace(best.decisions, made_for=made_for(setting.graph, setting.options)),
+        decisions=replace(best.decisions, made_for=made_for(setting.graph, options)),
         priced=(made.program, best.cost),
         ciphered=ciphered,
     )
@@ -264,11 +312,11 @@ def _require_variants(mapped: Mapped, wanted: Mapping[str, str], file: str) -> N
             )
 
 
-def _beginning(graph: Graph, options: Options) -> tuple[Decisions, tuple[Generator, ...]]:
-    """What is built first, and who looks at it: nobody where the user has decided, but for weights without a place."""
+def _beginning(graph: Graph, options: Options) -> Decisions:
+    """What is built first."""
     room = int(options.room_for_weights)
     if not options.decisions:
-        return Decisions(compact=options.prefer == MEMORY, resident_bytes=room), GENERATORS
+        return Decisions(compact=options.prefer == MEMORY, resident_bytes=room)
     given = read_decisions(Path(options.decisions), graph, made_for(graph, options))
     if room and given.resident is None:
         given = replace(given, resident_bytes=room)
@@ -277,68 +325,29 @@ def _beginning(graph: Graph, options: Options) -> tuple[Decisions, tuple[Generat
         rule = "a file that says where weights lie in RAM has decided how much of it they take"
         remedy = "leave out --resident, or take 'resident' and 'fetched' out of the file"
         raise ConflictError(what, where=options.decisions, rule=rule, remedy=remedy)
-    return given, tuple(one for one in GENERATORS if one.of == Verdict.UNDECIDED)
+    return given
 
 
 def _verified(
-    program: Program,
-    graph: Graph,
-    mapped: Mapped,
-    options: Options,
-    memory: BoardMemory,
-    given: Sequence[Mapping[str, Array]],
+    made: tuple[Program, Graph, Mapped], options: Options, memory: BoardMemory, given: Sequence[Mapping[str, Array]]
 ) -> VerifyReport:
     from atonc.compiler.verify.verify import verify  # with the emulator, which takes time to import
 
-    return verify(program, graph, mapped, options.seed, spread(given, MOST_VERIFIED), memory.pools)
-
-
-def _verified_before(best: Candidate, given: Sequence[Mapping[str, Array]]) -> VerifyReport:
-    """The report of the same program for the same network, all of whose forms were made of the same facts, if there was
-    one; a program that was refused has none."""
-    from atonc.compiler.verify.report import as_json, read_report
-
-    made, setting, facts = best.made, best.setting, best.mapped.context.facts
-    verify = partial(_verified, made.program, setting.graph, made.mapped, setting.options, setting.memory, given)
-    judged_on = setting.options.seed, given, setting.memory.pools
-    of = ("verification", made.program, facts, setting.affinity, best.decisions, *judged_on)
-    return cache.remembered(of, verify, as_json, read_report)
+    return verify(*made, options.seed, spread(given, MOST_VERIFIED), memory.pools)
 
 
 def verified(found: Compiled, options: Options) -> Compiled:
     """A program that was compiled without verification, with it: who tries several verifies the last."""
     given = given_inputs(found.source, found.graph, options.calibration)
     made = found.program, found.graph, found.mapped
-    report = _verified(*made, options, found.memory, given) if options.verify else None
+    report = _verified(made, options, found.memory, given) if options.verify else None
     return replace(found, report=report)
 
 
-@dataclass(frozen=True, eq=False)
-class TypicalInputs:
+def _typical(graph: Graph, memory: BoardMemory, given: Sequence[Mapping[str, Array]]) -> list[Mapping[str, Array]]:
     """What forms are calibrated on: all values of a graph for inputs like those of the application."""
-
-    graph: Graph
-    memory: BoardMemory
-    given: Sequence[Mapping[str, Array]]
-
-    @cached_property
-    def content_key(self) -> str:
-        """Tells them apart without a run. What this board cannot run has none: whoever asks shall hear of it."""
-        try:
-            _require_room(self.graph, self.memory)
-        except CapacityError as error:
-            raise NoContentError(str(error)) from None
-        return digest(self.graph, self.given, CALIBRATION_SEEDS)
-
-    def __call__(self) -> list[Mapping[str, Array]]:
-        return self._runs
-
-    @cached_property
-    def _runs(self) -> list[Mapping[str, Array]]:
-        _require_room(self.graph, self.memory)
-        if self.given:
-            return typical_runs(self.graph, self.given)
-        return known_runs(self.graph, partial(typical_runs, self.graph))
+    _require_room(graph, memory)
+    return typical_runs(graph, given) if given else known_runs(graph, partial(typical_runs, graph))
 
 
 def typical_runs(graph: Graph, given: Sequence[Mapping[str, Array]] = ()) -> list[Mapping[str, Array]]:

@@ -16,7 +16,6 @@ from atonc.compiler.lower.conv.passes_2x import PassShape, needs_unsigned
 from atonc.compiler.lower.sizes import free_bytes
 from atonc.compiler.ops import is_move
 from atonc.compiler.plan.policy import LEAST_PICTURE, MANY_CHANNELS, MOST_CODES, WINDOW_CHANNELS, NpuRamBudget
-from atonc.machine.base.content import digest
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.safety.evidence.trust import ANYTHING
 from atonc.machine.hw.target import Target
@@ -183,22 +182,3 @@ class Facts:
     def typical(self) -> list[Mapping[str, Array]]:
         """Values of all tensors for a few typical inputs; empty when nobody provides them."""
         return [] if self.calibrate is None else self.calibrate()
-
-
-@dataclass(frozen=True, eq=False)
-class TypicalCodes:
-    """Those of one tensor, worked out when somebody asks for them; `content_key` tells them apart without that."""
-
-    facts: Facts
-    name: str
-
-    @property
-    def tensor(self) -> Tensor:
-        return self.facts.tensor(self.name)
-
-    @cached_property
-    def content_key(self) -> str:
-        return digest(self.facts.calibrate, self.tensor, self.facts.written_outside(self.name))
-
-    def __call__(self) -> list[Array]:
-        return self.facts.typical_codes(self.name)

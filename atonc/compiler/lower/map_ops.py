@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
-from functools import partial
+from functools import cached_property, partial
 
 from atonc.compiler.ir import Op, layer_name
 from atonc.compiler.lower import edge_advice
@@ -12,7 +12,7 @@ from atonc.compiler.lower.context import Context, error_step
 from atonc.compiler.lower.facts import CONVOLUTIONS, Facts
 from atonc.compiler.lower.registry import Recipe, recipe_for
 from atonc.compiler.lower.same_bits import taking
-from atonc.compiler.lower.semantics.error_model import local_error
+from atonc.compiler.lower.semantics.error_model import expected_errors, local_error
 from atonc.compiler.lower.semantics.run import farthest
 from atonc.compiler.lower.sixteen.sums import coarse_tensors
 from atonc.compiler.lower.stripes import lower_stripe
@@ -26,13 +26,13 @@ from atonc.compiler.plan.types import Buffer, BufferKind, CpuPlan
 from atonc.compiler.schedule.types import LoweredOperator
 from atonc.compiler.select import rules
 from atonc.compiler.select.affinity import NO_AFFINITY, Affinity, chosen_by_user
+from atonc.compiler.select.choices import Choices, CpuReason, contests_of
 from atonc.compiler.select.decisions import FIRST, Decisions, Stripe
 from atonc.compiler.select.enumerate import attempt
 from atonc.compiler.select.form import Form, Refusal, RefusedForm
 from atonc.machine.base.errors import UnsupportedError
 from atonc.machine.base.frozen import brief, dataclass
 from atonc.machine.base.progress import stage
-from atonc.machine.base.reasons import Rule
 
 RENAMINGS = ("reshape", "squeeze", "expand_dims", "flatten", "identity")
 
@@ -43,19 +43,6 @@ class NeedsWholeCodes(Exception):
     def __init__(self, tensors: frozenset[str]) -> None:
         super().__init__(", ".join(sorted(tensors)))
         self.tensors = tensors
-
-
-@dataclass(frozen=True)
-class CpuReason:
-    """Why an operator runs on the CPU."""
-
-    node: str  # as all views call the layer
-    op: str
-    rule: Rule
-    seen: str
-    limit: str
-    remedy: str
-    needs: float = 0.0  # LSB that --allow-coarse would have to allow
 
 
 @dataclass(frozen=True)
@@ -84,6 +71,19 @@ class Mapped:
     def reasons(self) -> tuple[CpuReason, ...]:
         """In the order of the graph."""
         return tuple(self.reason_of.values())
+
+    @cached_property
+    def choices(self) -> Choices:
+        forms = self.forms
+        return Choices(
+            self.reason_of,
+            {op: form.refused for op, form in forms.items() if form.refused},
+            {op: contests for op, form in forms.items() if (contests := contests_of(form))},
+            max((form.error for form in forms.values()), default=0.0),
+            expected_errors(self.context.graph, self),
+            self.stripes,
+            self.unstriped,
+        )
 
 
 def map_ops(

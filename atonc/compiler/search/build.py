@@ -5,7 +5,7 @@ Forms of single operators, merges and places are what their stages make of the d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -25,19 +25,13 @@ from atonc.compiler.schedule import check as schedule_check
 from atonc.compiler.schedule.assign import assign
 from atonc.compiler.schedule.fuse import Fused, fuse
 from atonc.compiler.schedule.pack_ops import TaskNetwork
-from atonc.compiler.search.candidate import Built, Candidate, Scheduled, Setting
+from atonc.compiler.search.candidate import Built, Candidate, Scheduled, Setting, Watch, no_watch
 from atonc.compiler.search.copies import with_fetched, with_residents
 from atonc.compiler.search.known import known_forms
 from atonc.compiler.select.cycles import cycles_of, epoch_cycles
 from atonc.compiler.select.decisions import FIRST, Decisions
 from atonc.compiler.select.form import Form
 from atonc.machine.base import progress
-
-Watch = Callable[[str, object], None]  # is told the name of every stage (options.STAGES) and what it hands on
-
-
-def no_watch(stage: str, result: object) -> None:
-    """Nobody wants to know."""
 
 
 def build(

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from atonc.compiler.emit import runs
 from atonc.compiler.emit.program import Program, bind, kept_states
 from atonc.compiler.ir import Array, Graph
-from atonc.compiler.lower.alike import AlikeForms
-from atonc.compiler.lower.map_ops import Mapped
 from atonc.compiler.place import BoardMemory, Layout
-from atonc.compiler.place.explain import PlacementError
 from atonc.compiler.place.user_allocated import user_allocated_edges
 from atonc.compiler.plan.types import StepPlan
 from atonc.compiler.price.program import program_cost, program_cycles
@@ -30,7 +28,17 @@ from atonc.machine.cost.network import NetworkCost
 from atonc.machine.hw import safety
 from atonc.machine.hw.target import Target
 
+if TYPE_CHECKING:  # a program that a former run found is told without them
+    from atonc.compiler.lower.alike import AlikeForms
+    from atonc.compiler.lower.map_ops import Mapped
+    from atonc.compiler.place.explain import PlacementError
+
+Watch = Callable[[str, object], None]  # is told the name of every stage (options.STAGES) and what it hands on
 SPEED, MEMORY, BOTH = "speed", "memory", "both"
+
+
+def no_watch(stage: str, result: object) -> None:
+    """Nobody wants to know."""
 
 
 @dataclass(frozen=True)

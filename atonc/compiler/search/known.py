@@ -6,14 +6,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import field, fields, replace
+from typing import TYPE_CHECKING
 
 from atonc.compiler.ir import Array, Graph
 from atonc.compiler.ir.text import dump
-from atonc.compiler.lower.facts import Facts
-from atonc.compiler.lower.map_ops import Mapped
 from atonc.compiler.select.affinity import Affinity
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.target import Target
+
+if TYPE_CHECKING:
+    from atonc.compiler.lower.facts import Facts
+    from atonc.compiler.lower.map_ops import Mapped
 
 Key = tuple[object, ...]
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 
 from atonc.compiler.search import silicon
-from atonc.compiler.search.build import Watch, build, no_watch
-from atonc.compiler.search.candidate import Candidate, Setting
+from atonc.compiler.search.build import build
+from atonc.compiler.search.candidate import Candidate, Setting, Watch, no_watch
 from atonc.compiler.search.goal import Goal
 from atonc.compiler.search.log import START, Attempt, Proposal, Verdict
 from atonc.compiler.select.decisions import Decisions

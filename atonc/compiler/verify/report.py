@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import cached_property
 from math import inf
-from typing import Any
 
-from atonc.machine.base.cache import read_record
 from atonc.machine.base.frozen import brief, dataclass
 from atonc.machine.base.words import difference_text
 
@@ -112,14 +109,3 @@ class VerifyReport:
         for check in self.checks:
             found.setdefault(check.tensor, []).append(check)
         return found
-
-
-def as_json(report: VerifyReport) -> dict[str, Any]:
-    return asdict(report)
-
-
-def read_report(row: Mapping[str, Any]) -> VerifyReport:
-    """As it was written; TypeError or ValueError for anything else."""
-    outputs = tuple(read_record(OutputCheck, one) for one in row["outputs"])
-    checks = tuple(read_record(LayerCheck, one) for one in row["checks"])
-    return read_record(VerifyReport, row, outputs=outputs, checks=checks)

@@ -205,7 +205,7 @@ def figures_of(found: ApplicationPlan) -> dict[str, Any]:
         "image_ram_bytes": told.image_ram_bytes,
         "flash_bytes": parts.size_of(parts.joined(constants)) + in_code,
         "free_flash_bytes": told.free_flash_bytes,
-        "cpu_layers": sum(len(made.mapped.reasons) for _, made in runs),
+        "cpu_layers": sum(len(made.choices.reasons) for _, made in runs),
         "verified": True if all(made.report is not None for _, made in runs) else None,  # what fails is refused
         "notes": list(found.model_notes),
     }

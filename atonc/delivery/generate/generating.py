@@ -49,7 +49,7 @@ def _gates(gates: Gates, view: CompileView) -> Iterator[tuple[str, float, bool, 
     """Option, what it asks for, whether it holds, and in words."""
     memory, cost = view.memory, view.cost
     on_cpu = compile_text.counts(view.compiled.program.steps)["cpu"]
-    kinds = ", ".join(sorted({reason.op for reason in view.compiled.mapped.reasons})) or "none"
+    kinds = ", ".join(sorted({reason.op for reason in view.compiled.choices.reasons})) or "none"
     runs = f"{count(on_cpu, 'operator')} {'runs' if on_cpu == 1 else 'run'} on the CPU ({kinds})"
     time = f"{ms_text(cost.latency_ms, 3)} ({cost.band.span(cost.latency_ms, 3)})"
     live, spilled = memory.activations_bytes, sum(memory.outside.values())
@@ -143,7 +143,7 @@ def files_of(
         described["table_rows"] = rows
     for step, costs in zip(described["steps"], compile_text.step_data(view), strict=True):
         step.update(costs)
-    described["cpu_ops"] = list(map(compile_text.reason_data, view.compiled.mapped.reasons))
+    described["cpu_ops"] = list(map(compile_text.reason_data, view.compiled.choices.reasons))
     progress.stage("making the files", 1, 4)
     picture = network_view(view)
     described |= saved.rows(picture)

@@ -144,7 +144,7 @@ def refuse_cpu_layers(given: LayoutNetwork, rule: str) -> Iterator[LayoutRefusal
     """Layers that the processor computes, with the reason of each kind."""
     if not given.network.cpu_blocks:
         return
-    kinds = sorted({reason.op for reason in given.view.compiled.mapped.reasons})
+    kinds = sorted({reason.op for reason in given.view.compiled.choices.reasons})
     layers = count(len(given.network.cpu_blocks), "layer")
     yield LayoutRefusal(
         f"on the CPU: {layers} ({listed(kinds) or 'moved data'})",

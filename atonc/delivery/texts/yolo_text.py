@@ -43,7 +43,7 @@ def _said(found: YoloNetwork) -> str:
 
 
 def _started(found: GettingStarted) -> Iterator[str]:
-    view, cpu = found.view, len(found.view.compiled.mapped.on_cpu)
+    view, cpu = found.view, len(found.view.compiled.choices.on_cpu)
     time = f"{ms_text(view.cost.latency_ms, 3)} predicted ({view.cost.band.span(view.cost.latency_ms, 3)})"
     yield f"  boxes and scores in one int8 tensor: {time}, {count(cpu, 'layer')} on the CPU; not yet run on a board"
     yield f"  put it into your copy of the application: {found.command}"

@@ -26,6 +26,7 @@ from atonc.doors.verbs.compiling import (
 from atonc.doors.verbs.parser import Adds, Command, ShownOptions, declared_values, defaults, flags
 from atonc.doors.verbs.reply import CiOptions, CommandReply, file_hash, note
 from atonc.insight.evaluating.options import PostOptions
+from atonc.machine.base import cache
 from atonc.machine.base.build_folder import network_build
 from atonc.machine.base.declare import declared, default_of
 from atonc.machine.base.errors import InputError
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     from atonc.delivery.generate.post import PostProcessing
     from atonc.insight.explain.actions import TriedOption
     from atonc.insight.report.document import Document
-    from atonc.machine.base.build_folder import Trees
+    from atonc.machine.base import cache
+from atonc.machine.base.build_folder import Trees
 
 # all that `generate` is asked for: its form in `serve` follows from it
 DECLARED = (
@@ -54,6 +56,11 @@ def _analyze(options: argparse.Namespace) -> CommandReply:
 
 def compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
     """Compiles, judges, writes; `folder` is None where no C files are wanted."""
+    with cache.used(options.cache):
+        return _compiled(options, folder)
+
+
+def _compiled(options: argparse.Namespace, folder: Path | None) -> CommandReply:
     from atonc.delivery.generate import preflight
 
     model = model_path(options)
@@ -214,13 +221,14 @@ def write(
     front_end: str | OwnFrontEnd = "",
 ) -> CompileView:
     """The files that were asked for, the relocatable image and the folder of a layout among them, in one step."""
-    from atonc.delivery.generate import generating, st_files
-    from atonc.delivery.trials import relocating
+    from atonc.delivery.generate import generating
 
     with_stai = options.stai or options.c_api == "st-ai"
     runtime = options.st.release(options.runtime) if options.st else _release(options)
     files: Mapping[str, bytes] = generating.files_of(view, options.hex, with_stai, options.shared_kernels, runtime)
     if options.st:
+        from atonc.delivery.generate import st_files
+
         files = st_files.named(files, view.name, options.st)
     if options.selftest:
         from atonc.delivery.generate.selftest import with_selftest
@@ -235,6 +243,8 @@ def write(
 
         files = with_front_end(view, files, front_end)
     if options.relocatable is not None:
+        from atonc.delivery.trials import relocating
+
         asked = relocating.words(options.relocatable)
         files = {**files, **relocating.image_files(files, view.name, asked, "" if options.st else runtime)}
     reports = options.st.reports if options.st else options.report

@@ -132,7 +132,8 @@ def _estimate(name: str, built: Candidate, assumed: tuple[str, ...], notes: tupl
     compiled = Compiled(
         source=graph,
         graph=graph,
-        mapped=made.mapped,
+        lowered=lambda: made.mapped,
+        choices=made.mapped.choices,
         scheduled=made.scheduled,
         layout=made.layout,
         program=made.program,
@@ -172,7 +173,7 @@ def _layers(compiled: Compiled) -> Iterator[EstimatedLayer]:
             name=layer_name(op),
             kind=op.kind,
             shape=tensors[op.outputs[0]].shape,
-            on_cpu=op.name in compiled.mapped.on_cpu,
+            on_cpu=op.name in compiled.choices.on_cpu,
             milliseconds=sum(row.cost.milliseconds for row in own.get(op.name, ())),
             macs=macs(op, tensors),
             weights_bytes=sum(data.nbytes for data in constants if data is not None),

@@ -21,19 +21,19 @@ from atonc.compiler.compile.compile_view import CompileView
 from atonc.compiler.compile.pipeline import Compiled, compile_canonical, compile_graph, read_model, verified
 from atonc.compiler.ir import Graph, Quantisation
 from atonc.compiler.lower import edge_advice
-from atonc.compiler.lower.map_ops import CpuReason
 from atonc.compiler.ops.shapes import graph_macs
 from atonc.compiler.place.explain import PlacementError
 from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.request.options import Options
 from atonc.compiler.schedule.passes import ENGINE_KERNELS, ON_REQUEST, PREFETCH, TABLES
 from atonc.compiler.select import rules as mapping
+from atonc.compiler.select.choices import CpuReason
 from atonc.compiler.select.form import RefusedForm
 from atonc.insight.explain import rules
 from atonc.insight.explain.live import distinct, live_bytes
 from atonc.insight.explain.ours import network_view, own_steps
 from atonc.insight.explain.types import BufferView, Decision, LayerView, NetworkView, RemedyPrice, StepView
-from atonc.machine.base import progress
+from atonc.machine.base import cache, progress
 from atonc.machine.base.errors import AtoncError, VerificationError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Rule
@@ -82,7 +82,7 @@ class Subject:
     @cached_property
     def refusals(self) -> tuple[CpuReason | RefusedForm, ...]:
         """Everything that was refused, for the CPU or for another form."""
-        return (*self.made.mapped.reasons, *(r for form in self.made.mapped.forms.values() for r in form.refused))
+        return (*self.made.choices.reasons, *(one for tried in self.made.choices.refused.values() for one in tried))
 
     def lacks(self, *wanted: Rule) -> bool:
         return any(one.rule in wanted for one in self.refusals)
@@ -104,7 +104,7 @@ class Subject:
 
     def called_cycles(self, rules: Collection[str]) -> int:
         """What the CPU takes for operators that these rules sent there."""
-        return sum(self.cycles.get(op, 0) for op, why in self.made.mapped.reason_of.items() if why.rule.id in rules)
+        return sum(self.cycles.get(op, 0) for op, why in self.made.choices.reason_of.items() if why.rule.id in rules)
 
     def edge_cycles(self, inputs: bool, kind: str) -> int:
         """What epochs take that only turn or convert what enters the network, or what leaves it."""
@@ -168,7 +168,7 @@ def _enough(subject: Subject, options: Options) -> tuple[Options, Compiled | Pla
     for _ in range(_RAISES):
         if options.allow_coarse < meant or not isinstance(built, Compiled):
             break
-        needed = max((one.needs for one in built.mapped.reasons), default=0.0)
+        needed = max((one.needs for one in built.choices.reasons), default=0.0)
         if needed <= options.allow_coarse:
             break
         options = replace(options, allow_coarse=float(needed))
@@ -246,7 +246,7 @@ def _faster_on_cpu(subject: Subject) -> Iterator[Changes]:
     alone = _compile(subject, replace(subject.options, no_npu=True, **for_npu))
     if isinstance(alone, Compiled) and not subject.options.no_npu:
         on_cpu = Subject(subject.source, subject.options, compiled=alone).cycles
-        known = {op: cycles for op, cycles in subject.cycles.items() if op not in subject.made.mapped.on_cpu}
+        known = {op: cycles for op, cycles in subject.cycles.items() if op not in subject.made.choices.on_cpu}
         faster = [op for op, cycles in known.items() if on_cpu.get(op, cycles) < cycles]
         if sum(known[op] - on_cpu[op] for op in faster) > _LITTLE * subject.figures.cycles:
             yield {"on_cpu": (*subject.options.on_cpu, *faster)}
@@ -472,15 +472,27 @@ def quick(view: CompileView, allowed: Callable[[TriedOption], bool] = lambda one
         if most > max([WORTH, *(one.gain for one in good)]) * view.cost.cycles:
             for _, options in offered(subject, (action,))[:1]:
                 with progress.part(f"trying {reproduce.changes(view.options, options)}"):
-                    found, _ = tried(subject, action, options, verify=False)
+                    found = _tried_before(subject, action, options)
                 good += [found] if allowed(found) else []
     return tuple(sorted((one for one in good if one.gain > WORTH), key=lambda one: -one.gain))
+
+
+def _tried_before(subject: Subject, action: Action, options: Options) -> TriedOption:
+    """As `tried` without verification, here or in a former run."""
+
+    def work() -> tuple[Options, BuildFigures]:
+        found, _ = tried(subject, action, options, verify=False)
+        return found.options, found.after
+
+    is_read_again = options.cut_outputs != subject.options.cut_outputs  # from a file that may be another one now
+    key = "" if is_read_again else cache.key_of("tried", subject.made, options, action.offers is _coarse)
+    return _beside(subject, action, *cache.remembered(key, work, tuple))
 
 
 def _resident_outlook(view: CompileView, subject: Subject) -> TriedOption | None:
     """What `--resident` brings: without a compilation, except where weights are copied ahead, since then others are."""
     if view.compiled.decisions.fetched:
-        return next((tried(subject, *one, verify=False)[0] for one in offered(subject, ACTIONS[:1])), None)
+        return next((_tried_before(subject, *one) for one in offered(subject, ACTIONS[:1])), None)
     if view.resident_outlook is None:
         return None
     latency_ms, taken, every = view.resident_outlook
@@ -523,7 +535,7 @@ def _figures(built: Compiled | PlacementError | None, options: Options) -> Build
         latency_ms=cost.latency_ms,
         cpu_ms=cost.cpu_ms,
         flash_bytes=memory.flash_bytes,
-        error=max((form.error for form in built.mapped.forms.values()), default=0.0),
+        error=built.choices.error,
         unseen=built.silicon.epochs[Grade.UNSEEN],
     )
 

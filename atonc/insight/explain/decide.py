@@ -6,13 +6,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from atonc.compiler.ir import Op, Tensor
-from atonc.compiler.lower.map_ops import Mapped
 from atonc.compiler.ops import is_move
 from atonc.compiler.ops.conv import pair
 from atonc.compiler.plan.task import Purpose
 from atonc.compiler.schedule.types import Schedule
-from atonc.compiler.select.form import Alternative, Form, RefusedForm
-from atonc.compiler.select.variants import Variant
+from atonc.compiler.select.choices import Choices
+from atonc.compiler.select.form import RefusedForm
 from atonc.insight.explain import rules, wiring
 from atonc.insight.explain.types import Decision, LayerView
 from atonc.machine.base.reasons import Rule
@@ -243,14 +242,14 @@ def prepared(op: str, schedule: Schedule) -> bool:
     return any(task.purpose == Purpose.FEATURES for merge in own for task in merge.group.tasks)
 
 
-def of_stripes(op: str, mapped: Mapped) -> Iterator[Decision]:
-    for stripe in mapped.stripes:
+def of_stripes(op: str, choices: Choices) -> Iterator[Decision]:
+    for stripe in choices.stripes:
         if op in stripe.ops:
             first, last = stripe.ops[0], stripe.ops[-1]
             seen = f"{stripe.bands} row tiles, {len(stripe.ops)} layers in turn, {first} to {last}"
             yield decision(rules.STRIPED, seen)
-    if op in mapped.unstriped:
-        yield decision(rules.UNSTRIPED, mapped.unstriped[op].seen)
+    if op in choices.unstriped:
+        yield decision(rules.UNSTRIPED, choices.unstriped[op].seen)
 
 
 def of_schedule(op: str, schedule: Schedule) -> Iterator[Decision]:
@@ -269,22 +268,6 @@ def of_schedule(op: str, schedule: Schedule) -> Iterator[Decision]:
                 names = ", ".join(other for other in others if other != op) or "another part of itself"
                 yield decision(rules.BESIDE, f"beside {names[-200:]}: {one.saved_cycles:,} cycles less")
                 break
-
-
-def of_form(form: Form | None) -> Iterator[Decision]:
-    """What was taken, and what else was possible at which cost."""
-    rivals: dict[Variant, list[Alternative]] = {}
-    for one in form.alternatives if form else ():
-        if not one.because:
-            rivals.setdefault(one.chosen, []).append(one)
-    for chosen, others in rivals.items():
-        dearer = ", ".join(f"{one.variant.label} {_cycles(one)}" for one in others)
-        yield decision(rules.CHEAPEST, f"{chosen.label}: {others[0].chosen_form.cycles:,} cycles; {dearer}")
-
-
-def _cycles(one: Alternative) -> str:
-    """What a form that could not win takes at least."""
-    return f"{one.built.cycles:,}" if one.built else f"at least {one.least_cycles:,.0f}"
 
 
 def at_clocks(

@@ -22,7 +22,7 @@ from atonc.compiler.plan.types import EpochPlan
 from atonc.compiler.schedule.shares import Share
 from atonc.compiler.select.rules import NOT_CODES
 from atonc.insight.explain import decide, rules, tensors, wiring
-from atonc.insight.explain.decide import at_clocks, has_no_epoch, of_form, of_schedule, of_stripes, prepared
+from atonc.insight.explain.decide import at_clocks, has_no_epoch, of_schedule, of_stripes, prepared
 from atonc.insight.explain.limits import layer_work, limit_of
 from atonc.insight.explain.types import (
     CPU,
@@ -216,10 +216,10 @@ def _decisions(
     outside = [n for n in (*op.inputs, *op.outputs) if n in compiled.layout.placed and not _on_chip(n, view, external)]
     spilled = [decide.decision(rules.SPILL, f"{', '.join(outside[:3])} in external RAM")] if outside else []
     if on == CPU:
-        told = [one for one in compiled.mapped.reasons if one.node == layer_name(op)]
+        told = [one for one in compiled.choices.reasons if one.node == layer_name(op)]
         reasons = [Decision(one.rule, one.seen, one.limit, one.remedy) for one in told]
         return decide.merged([*reasons, *_in_float(op, view, reasons), *spilled])
-    chained = [*of_schedule(op.name, compiled.scheduled.schedule), *of_stripes(op.name, compiled.mapped)]
+    chained = [*of_schedule(op.name, compiled.scheduled.schedule), *of_stripes(op.name, compiled.choices)]
     if not rows:
         return decide.merged([*chained, *spilled])
     run = [row.step for row in rows]
@@ -228,10 +228,10 @@ def _decisions(
     shifted += op.inputs[:1] if prepared(op.name, compiled.scheduled.schedule) else ()
     found = [_bound(bound_by, cycles, view)] if bound_by else []
     epochs, purposes = [epoch for epoch, _ in own], [purpose for _, purpose in own]
-    form = compiled.mapped.forms.get(op.name)
-    refused = form.refused if form else ()
+    refused = compiled.choices.refused.get(op.name, ())
+    contests = (decide.decision(rules.CHEAPEST, said) for said in compiled.choices.contests.get(op.name, ()))
     found += decide.of_operator(op, compiled.graph.tensors, epochs, purposes, shifted, refused)
-    return decide.merged([*found, *of_form(form), *chained, *spilled])
+    return decide.merged([*found, *contests, *chained, *spilled])
 
 
 def _bound(bound_by: Mapping[str, float], cycles: int, view: CompileView) -> Decision:

@@ -160,7 +160,7 @@ class WidthSearch:
         places = range(0, len(judge.feeds), apart)[: CHIP_SAMPLES if apart > 1 else CHIP_FRAMES]
         found = chip_outputs(compiled, [judge.feeds[place] for place in places], judge.carried, judge.shown)
         chip = judge.signal_of_outputs(places, found)
-        on_cpu = {reason.node: reason.rule.id for reason in compiled.mapped.reasons}
+        on_cpu = {reason.node: reason.rule.id for reason in compiled.choices.reasons}
         return MeasuredWidths(tuning, layers, judge.signal(model), chip, price_of(compiled), model, on_cpu)
 
     def _met(self, found: MeasuredWidths) -> bool:

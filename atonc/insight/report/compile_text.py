@@ -18,14 +18,13 @@ from atonc.compiler.emit.program import Program, ProgramStep
 from atonc.compiler.emit.write import states
 from atonc.compiler.frontends.coverage import coverage, quantiser
 from atonc.compiler.ir import Graph, text
-from atonc.compiler.lower.map_ops import CpuReason, Mapped
-from atonc.compiler.lower.semantics.error_model import ExpectedError, expected_errors
 from atonc.compiler.place.pools import placement_notes
 from atonc.compiler.plan.policy import MOST_CODES
 from atonc.compiler.plan.task import tasks_of
 from atonc.compiler.plan.types import BufferKind, CpuPlan
 from atonc.compiler.request.options import STAGES
 from atonc.compiler.schedule.passes import KERNELS_IN_RAM
+from atonc.compiler.select.choices import CpuReason, ExpectedError
 from atonc.insight.evaluating.decoders import post_notes
 from atonc.insight.explain.ours import encryption_evidence, option_notes
 from atonc.insight.explain.rules import bound_name
@@ -45,6 +44,7 @@ from atonc.machine.hw.mpool import MemoryPool
 from atonc.machine.hw.safety.evidence.grades import Grade
 
 if TYPE_CHECKING:
+    from atonc.compiler.lower.map_ops import Mapped
     from atonc.compiler.verify.report import VerifyReport
     from atonc.insight.explain.actions import TriedOption
     from atonc.insight.explain.types import NetworkView
@@ -172,7 +172,7 @@ def _epochs(view: CompileView) -> list[EpochRow]:
 def cpu_steps(view: CompileView) -> list[tuple[CpuReason, StepCost]]:
     """Every call of the processor, with the reason for it."""
     pairs = zip(view.compiled.program.steps, view.cost.steps, strict=True)
-    reasons = view.compiled.mapped.reason_of
+    reasons = view.compiled.choices.reason_of
     return [(reasons[step.plan.op], cost) for step, cost in pairs if isinstance(step.plan, CpuPlan)]
 
 
@@ -347,7 +347,7 @@ def _coverage(compiled: Compiled) -> doc.Chapter:
 
 
 def error_chapter(compiled: Compiled) -> doc.Chapter:
-    layers = expected_errors(compiled.graph, compiled.mapped)
+    layers = compiled.choices.expected
     exact, small = sum(e.local == 0 for e in layers), sum(0 < e.local <= SMALL_CODES for e in layers)
     blocks: list[doc.Block] = [doc.Table(ERRORS, sorted(layers, key=lambda e: -e.local), "Expected errors")]
     if saturating := [e for e in layers if e.saturates]:
@@ -452,7 +452,7 @@ def coverage_data(compiled: Compiled) -> dict[str, Any]:
 
 
 def error_data(compiled: Compiled) -> dict[str, Any]:
-    layers = expected_errors(compiled.graph, compiled.mapped)
+    layers = compiled.choices.expected
     rows = [
         doc.fields_of(e, "node", "op=kind", "error=local", "may_saturate=saturates")
         | {"room": e.room if e.saturates else None, "peak": float(e.deviation.peak)}
@@ -637,14 +637,15 @@ class Dump:
 def _stage_lines(result: object) -> Iterator[str]:
     if isinstance(result, Graph):
         yield from text.dump(result).splitlines()
-    elif isinstance(result, Mapped):
-        yield from _tasks(result)
     elif isinstance(result, Scheduled):
         yield from _steps(result)
     elif isinstance(result, Program):
         yield from _homes(result)
     else:
-        raise TypeError(type(result).__name__)
+        from atonc.compiler.lower.map_ops import Mapped  # with all recipes, which take time to import
+
+        assert isinstance(result, Mapped), type(result).__name__
+        yield from _tasks(result)
 
 
 def _tasks(mapped: Mapped) -> Iterator[str]:

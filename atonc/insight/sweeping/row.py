@@ -127,7 +127,7 @@ def figures_of(view: CompileView) -> dict[str, Any]:
         "macs": view.macs,
         **near,
         **view.memory.as_dict(),
-        "cpu_layers": len(compiled.mapped.reasons),
+        "cpu_layers": len(compiled.choices.reasons),
         "verified": None if compiled.report is None else True,  # what fails is refused
         "notes": list(compiled.source.notes),
     }

@@ -2,8 +2,9 @@
 
 What is kept is the result of a function of values: its key is a digest of everything that it depends on, the source of
 this package and the versions below it included. So a result is right or not found, and leaving the cache out changes
-nothing but the time. Each result is a file of JSON with its key and its own digest; it is written whole and renamed. A
-file that is damaged, cut off or of somebody else counts as none, and so does a folder that cannot be read or written.
+nothing but the time. Each result is a file of plain values (`base.content`) with its key and its own digest; it
+is written whole and renamed. A file that is damaged, cut off or of somebody else counts as none, and so does a folder
+that cannot be read or written.
 
 A digest shows damage, not malice: who may write to the folder of a user can change what this user's programs say, here
 as in any cache of a compiler. Nothing in a file is executed, and no path comes from one.
@@ -12,33 +13,32 @@ as in any cache of a compiler. Nothing in a file is executed, and no path comes 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import platform
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import field, fields
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from atonc.machine.base.about import package_folder
-from atonc.machine.base.content import NoContentError, digest
+from atonc.machine.base.content import BadValueError, NoContentError, digest, packed, unpacked
 from atonc.machine.base.disk import read_file
 from atonc.machine.base.errors import InputError
 from atonc.machine.base.frozen import dataclass
 
 T = TypeVar("T")
 VARIABLE, OFF = "ATONC_CACHE_DIR", "off"  # of the environment: another folder, or none
-MOST_BYTES = 1 << 24  # of one result
+MOST_BYTES = 1 << 26  # of one result
 MOST_FOLDER_BYTES, MOST_FILES = 1 << 28, 20_000
 _ROOM_LEFT = 0.75  # of both, when the oldest have gone
 _PARTS = ("atonc", "results")  # below a folder that others write to as well
-_ENDING, _BEGINNING = ".json", ".new-"
+_ENDING, _BEGINNING = ".result", ".new-"
 _OWN_NAME = re.compile(rf"([0-9a-f]{{64}}){_ENDING}|{re.escape(_BEGINNING)}[a-z0-9_]{{8}}", re.ASCII)  # as `save` gives
 _LOST_SECONDS = 3600  # a file that nobody has renamed for so long is left over from a run that was ended
 
@@ -51,25 +51,29 @@ class ResultStore:
     found: set[str] = field(default_factory=set)  # keys of results of former runs that were used
     written: set[str] = field(default_factory=set)
 
-    def load(self, key: str) -> Any:
-        """KeyError where there is no such result."""
+    def load(self, key: str, known: tuple[object, ...] = ()) -> Any:
+        """KeyError where there is no such result. `known`: what `save` was told."""
         path = self.folder / f"{key}{_ENDING}"
         if not path.is_file():
             raise KeyError(key)
         try:
             content = read_file(path, MOST_BYTES)
-            head, body = content[:128], content[128:]
+            head, body = content[:128], memoryview(content)[128:]
             if head != _head(key, body):
                 raise KeyError(key)
-            value = json.loads(body)
-        except (InputError, ValueError, RecursionError):
+            value = unpacked(body, known)
+        except (InputError, BadValueError):
             raise KeyError(key) from None
         with suppress(OSError):
             os.utime(path)  # those that nobody needs go first
         return value
 
-    def save(self, key: str, value: Any) -> None:
-        body = json.dumps(value, separators=(",", ":"), default=_plain).encode()
+    def save(self, key: str, value: Any, known: tuple[object, ...] = ()) -> None:
+        """`known`: whoever loads it has these; they are referred to."""
+        try:
+            body = packed(value, known)
+        except NoContentError:
+            return
         if len(body) + 128 > MOST_BYTES:
             return
         with suppress(OSError):
@@ -108,6 +112,10 @@ _CACHE: ContextVar[ResultStore | None] = ContextVar("cache", default=None)
 @contextmanager
 def used(wanted: bool = True) -> Iterator[ResultStore | None]:
     """Results are kept and found again meanwhile, unless the user or the environment says no."""
+    cache = _CACHE.get() if wanted else None
+    if cache is not None:  # whoever called uses it already
+        yield cache
+        return
     home = folder() if wanted else None
     cache = ResultStore(home) if home else None
     before = _CACHE.set(cache)
@@ -119,36 +127,40 @@ def used(wanted: bool = True) -> Iterator[ResultStore | None]:
             cache.shrink()
 
 
-def remembered(of: tuple[object, ...], work: Callable[[], T], plain: Callable[[T], Any], read: Callable[[Any], T]) -> T:
-    """What `work` gives: a function of the values `of`, the first of which says what it is. `plain`: as JSON; `read`:
-    back from it, with KeyError, ValueError or TypeError for what it cannot be."""
-    cache = _CACHE.get()
-    if cache is None:
-        return work()
+def key_of(*values: object) -> str:
+    """Of the result of a function of these values, the first of which says what it is; nothing where no results are
+    kept, or where it cannot be told what a value holds."""
+    if _CACHE.get() is None:
+        return ""
     try:
-        key = digest(_source(), *of)
+        return digest(_source(), *values)
     except NoContentError:
+        return ""
+
+
+def remembered(
+    key: str,
+    work: Callable[[], T],
+    kind: type[T],
+    known: tuple[object, ...] = (),
+    kept: Callable[[T], T] = lambda result: result,
+) -> T:
+    """What `work` gives, or gave in a former run. `known`: values that are a part of the key, and that the result may
+    refer to; `kept`: what to keep of it."""
+    cache = _CACHE.get()
+    if cache is None or not key:
         return work()
     try:
-        found = read(cache.load(key))
-    except (KeyError, ValueError, TypeError):
+        found = cache.load(key, known)
+    except KeyError:
+        found = None
+    if not isinstance(found, kind):
         result = work()
-        cache.save(key, plain(result))
+        cache.save(key, kept(result), known)
         return result
     if key not in cache.written:
         cache.found.add(key)
     return found
-
-
-_KINDS = {"str": (str,), "int": (int,), "float": (float, int), "bool": (bool,), "int | None": (int, type(None))}
-
-
-def read_record(kind: type[T], row: Mapping[str, Any], **read: Any) -> T:
-    """A dataclass whose fields are texts and numbers; those in `read` were read already."""
-    for one in fields(kind):  # type: ignore[arg-type]
-        if one.name not in read and not isinstance(row[one.name], _KINDS[str(one.type)]):
-            raise TypeError(f"{one.name} is {str(row[one.name])[:40]!r}")
-    return kind(**{**row, **read})
 
 
 def folder() -> Path | None:
@@ -174,19 +186,27 @@ def folder() -> Path | None:
 @lru_cache(maxsize=1)
 def _source() -> str:
     """Every file of this package, and what computes below it: another version never finds these results."""
-    found = hashlib.sha256()
-    root = package_folder()
-    for path in sorted(root.rglob("*")):
-        if path.suffix != ".pyc" and path.is_file():
-            content = path.read_bytes()
-            found.update(f"{path.relative_to(root)} {len(content)} ".encode())
-            found.update(content)
+    found = hashlib.blake2b()
+    for name, path in _files("", str(package_folder())):
+        with open(path, "rb", buffering=0) as file:
+            content = file.read()
+        found.update(f"{name} {len(content)} ".encode())
+        found.update(content)
     import numpy  # who asks has loaded it; `--version` and the service do without
 
     return digest(found.hexdigest(), sys.version, numpy.__version__, platform.machine())
 
 
-def _head(key: str, body: bytes) -> bytes:
+def _files(above: str, folder: str) -> Iterator[tuple[str, str]]:
+    """All below a folder that is no byte code, with their names from there, in a fixed order."""
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        if entry.is_dir():
+            yield from _files(f"{above}{entry.name}/", entry.path)
+        elif not entry.name.endswith(".pyc"):
+            yield f"{above}{entry.name}", entry.path
+
+
+def _head(key: str, body: bytes | memoryview) -> bytes:
     """The first 128 bytes of a file: what it is the result of, and the digest of the rest."""
     return f"{key}{hashlib.sha256(body).hexdigest()}".encode()
 
@@ -198,10 +218,3 @@ def _is_result(path: Path) -> bool:
             return file.read(len(path.stem)) == path.stem.encode()
     except OSError:  # another run was faster
         return False
-
-
-def _plain(value: Any) -> Any:
-    """Numbers and arrays of numpy as Python has them."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"a {type(value).__name__} is not kept")

@@ -1,19 +1,25 @@
-"""The digest of a value by its content: equal values in two runs have equal digests, whatever their addresses.
+"""The content of a value: its digest, and its bytes, from which another run makes it again.
 
-A function counts as its code and what it holds on to. What it looks up by name belongs to the package, whose
-source is a part of every key of the cache.
+Equal values in two runs have equal digests, whatever their addresses. Functions have neither digest nor bytes.
+
+Bytes are those of `pickle`, which reads tens of thousands of small objects in milliseconds, without what makes it a way
+to run code: they name types only, of dataclasses, named tuples, enums and numbers of this package and the few below.
+What an object worked out of its fields is no part of it.
 """
 
 from __future__ import annotations
 
+import copyreg
 import hashlib
-from collections.abc import Mapping, Sequence, Set
+import io
+import pickle
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any
 
 KEY = "content_key"  # an object that has it tells its content itself
@@ -50,14 +56,18 @@ class _Digests:
     def _parts(self, value: Any) -> list[bytes]:
         """What tells it from others of its type."""
         if hasattr(value, KEY):
-            return [str(getattr(value, KEY)).encode()]
+            if not getattr(value, KEY):
+                raise NoContentError(f"a {type(value).__qualname__} of unknown origin")
+            return [getattr(value, KEY).encode()]
+        if isinstance(value, int | float | str):  # a type made of one
+            return [repr(value).encode()]
         if isinstance(value, bytes | bytearray):
             return [bytes(value)]
         if type(value).__module__ == "numpy" and hasattr(value, "dtype") and not value.dtype.hasobject:
             return [f"{value.dtype.str} {value.shape}".encode(), value.tobytes()]
         if isinstance(value, Enum):
             return [value.name.encode()]
-        if isinstance(value, type | BuiltinFunctionType):
+        if isinstance(value, type):
             return [f"{value.__module__}.{value.__qualname__}".encode()]
         if isinstance(value, Path):
             return [str(value).encode()]
@@ -67,22 +77,9 @@ class _Digests:
             return [self.of(part) for pair in value.items() for part in pair]
         if isinstance(value, Set):
             return sorted(map(self.of, value))
-        if isinstance(value, Sequence) and not isinstance(value, str):
+        if isinstance(value, Sequence):
             return [self.of(part) for part in value]
-        return [self.of(part) for part in _inside(value)]
-
-
-def _inside(value: Any) -> tuple[object, ...]:
-    if isinstance(value, partial):
-        return value.func, value.args, value.keywords
-    if isinstance(value, MethodType):
-        return value.__self__, value.__func__
-    if isinstance(value, FunctionType):
-        held = tuple(cell.cell_contents for cell in value.__closure__ or ())
-        return value.__module__, value.__qualname__, value.__code__, held, value.__defaults__, value.__kwdefaults__
-    if isinstance(value, CodeType):
-        return value.co_code, value.co_names, value.co_consts
-    raise NoContentError(f"a {type(value).__qualname__} has no content that can be told")
+        raise NoContentError(f"a {type(value).__qualname__} has no content that can be told")
 
 
 def _hash(kind: str, *parts: bytes) -> bytes:
@@ -91,3 +88,96 @@ def _hash(kind: str, *parts: bytes) -> bytes:
         found.update(b"%d " % len(part))
         found.update(part)
     return found.digest()
+
+
+_PACKAGE = "atonc."
+_new: Any = vars(copyreg)["__newobj__"]  # by which `pickle` knows that no constructor is called
+_PLAIN = {
+    (kind.__module__, kind.__qualname__)
+    for kind in (bytearray, complex, Counter, Fraction, frozenset, OrderedDict, range, set, slice)
+}
+
+
+class BadValueError(ValueError):
+    """Bytes that no value gave."""
+
+
+def packed(value: object, known: tuple[object, ...] = ()) -> bytes:
+    """`known`: objects that are referred to by their place."""
+    file = io.BytesIO()
+    try:
+        _Writer(file, known).dump(value)
+    except (pickle.PicklingError, RecursionError) as error:
+        raise NoContentError(str(error)) from None
+    return file.getvalue()
+
+
+def unpacked(content: bytes | memoryview, known: tuple[object, ...] = ()) -> Any:
+    """BadValueError for anything but what `packed` gave: hostile bytes are refused in many ways."""
+    try:
+        return _Reader(io.BytesIO(content), known).load()
+    except Exception as error:
+        raise BadValueError(f"{type(error).__name__}: {str(error)[:80]}") from None
+
+
+class _Writer(pickle.Pickler):
+    def __init__(self, file: io.BytesIO, known: tuple[object, ...]) -> None:
+        super().__init__(file, protocol=5)
+        self._places = {id(one): place for place, one in enumerate(known)}
+
+    def persistent_id(self, value: object) -> int | None:
+        return self._places.get(id(value))
+
+    def reducer_override(self, value: Any) -> Any:
+        kind: Any = type(value)
+        if _is_data(kind):
+            if isinstance(value, Enum):
+                return kind, (value.value,)
+            names = _fields(kind)
+            return (
+                (_new, (kind,), {name: getattr(value, name) for name in names}) if names is not None else NotImplemented
+            )
+        if kind.__module__ == "numpy" and hasattr(value, "dtype") and not value.dtype.hasobject:
+            return _array, (value.dtype.str, value.shape, value.tobytes(), kind.__name__ == "ndarray")
+        if value is _array or (isinstance(value, type) and _is_data(value)):
+            return NotImplemented
+        raise NoContentError(f"a {kind.__qualname__} has no bytes")
+
+
+class _Reader(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, known: tuple[object, ...]) -> None:
+        super().__init__(file)
+        self._known = known
+
+    def persistent_load(self, place: Any) -> object:
+        return self._known[place]
+
+    def find_class(self, module: str, name: str) -> Callable[..., Any]:
+        if (module, name) == (_array.__module__, _array.__name__):
+            return _array
+        is_ours = module.startswith(_PACKAGE) or (module, name) in _PLAIN
+        found = super().find_class(module, name) if is_ours else None
+        if isinstance(found, type) and _is_data(found):
+            return found
+        raise BadValueError(f"{module}.{name} is no type of a value")
+
+
+@lru_cache(maxsize=1 << 10)
+def _fields(kind: Any) -> tuple[str, ...] | None:
+    """Their names, of a dataclass: what follows from them is worked out again."""
+    return tuple(one.name for one in fields(kind)) if is_dataclass(kind) else None
+
+
+@lru_cache(maxsize=1 << 10)
+def _is_data(kind: type) -> bool:
+    if not kind.__module__.startswith(_PACKAGE):
+        return (kind.__module__, kind.__qualname__) in _PLAIN
+    return is_dataclass(kind) or issubclass(kind, Enum | tuple | int | str)
+
+
+def _array(kind: str, shape: tuple[int, ...], content: bytes, is_array: bool) -> Any:
+    """An array of numpy, or one number of it."""
+    import numpy
+
+    found = numpy.frombuffer(content, numpy.dtype(kind)).reshape(shape)
+    return found if is_array else found[()]

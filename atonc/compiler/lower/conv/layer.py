@@ -55,7 +55,6 @@ from atonc.compiler.lower.conv.weight_sums import (
     weight_sums,
 )
 from atonc.compiler.lower.conv.wide_results import line_rules, wide_end, wide_rules
-from atonc.compiler.lower.facts import TypicalCodes
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.sizes import item_bytes
 from atonc.compiler.ops.rounding import lift, rounding_of
@@ -472,7 +471,7 @@ def layer_of(op: Op, context: Context, wide: Tensor | None = None) -> ConvLayer:
         out_scale=y.scale,
         out_zero=y.zero_point,
         numerics=context.numerics,
-        typical=partial(_typical, TypicalCodes(context.facts, x.name), shape, features_shifted),
+        typical=partial(_typical, x, context, shape, features_shifted),
         features_shifted=features_shifted,
         codes_shifted=context.buffers[target].offset == 128,
         stored=(lambda codes: codes + 128) if features_shifted else (lambda codes: codes),
@@ -485,11 +484,10 @@ def layer_of(op: Op, context: Context, wide: Tensor | None = None) -> ConvLayer:
     )
 
 
-def _typical(known: TypicalCodes, shape: tuple[int, int, int], shifted: bool) -> tuple[Codes, ...]:
+def _typical(x: Tensor, context: Context, shape: tuple[int, int, int], shifted: bool) -> tuple[Codes, ...]:
     """Asked for only where several passes are needed: the runs cost more than everything else here."""
-    wide = known.tensor.dtype == "int16"
-    room: type[np.signedinteger[Any]] = np.int32 if wide else np.int16  # for what is subtracted
-    pictures = [codes.astype(room).reshape(shape) for codes in known()]
+    room: type[np.signedinteger[Any]] = np.int32 if x.dtype == "int16" else np.int16  # for what is subtracted
+    pictures = [codes.astype(room).reshape(shape) for codes in context.facts.typical_codes(x.name)]
     return tuple(codes + 128 for codes in pictures) if shifted else tuple(pictures)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from numpy.typing import NDArray
 from atonc.compiler.lower.conv.kernel_parts import met_together
 from atonc.compiler.plan.coarse import HIGHEST, LOWEST
 from atonc.compiler.plan.policy import EXPECTED_MARGIN, UNSEEN_MARGIN
-from atonc.machine.base import cache
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.memoise import memoise
 
@@ -211,14 +209,6 @@ def summed(layer: ConvLayer) -> list[Weights]:
 def expected(layer: ConvLayer, subtracted: int, shown: Real) -> Real:
     """Per output channel, from typical inputs where some are known. `shown`: up to where formats tell sums apart; they
     were calibrated on more than is known here."""
-    padding = layer.op.attrs.get("padding", ())
-    formats = layer.zero, layer.out_bytes, layer.coarse, layer.never_negative, layer.features_shifted
-    window = layer.op.kind, padding, layer.weights, layer.stride, layer.dilation, layer.area
-    of = ("expected sums", layer.typical, *formats, *window, subtracted, shown)
-    return cache.remembered(of, partial(_expected, layer, subtracted, shown), list, partial(np.array, dtype=np.float64))
-
-
-def _expected(layer: ConvLayer, subtracted: int, shown: Real) -> Real:
     worst = possible(layer, subtracted)
     if not layer.pictures:
         return worst

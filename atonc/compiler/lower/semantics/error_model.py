@@ -22,6 +22,7 @@ from atonc.compiler.lower.semantics.arithmetic import CODES, line
 from atonc.compiler.ops.curves import curve_of
 from atonc.compiler.ops.registry import evaluate, is_move
 from atonc.compiler.ops.values import to_codes
+from atonc.compiler.select.choices import Deviation, ExpectedError
 from atonc.compiler.select.form import Semantics
 from atonc.machine.base.frozen import dataclass
 
@@ -32,14 +33,6 @@ SIGMAS = 8.0
 
 
 @dataclass(frozen=True)
-class Deviation:
-    """How far a tensor is from the same tensor in exact arithmetic, in codes."""
-
-    square: float = 0.0  # mean
-    peak: float = 0.0
-
-
-@dataclass(frozen=True)
 class Declared:
     """What the compiler says of one operator by itself: its error in LSB, and how many times those of typical inputs
     its sums may be (without end: no input saturates one)."""
@@ -47,24 +40,6 @@ class Declared:
     local: float
     room: float
     on_cpu: bool
-
-
-@dataclass(frozen=True)
-class ExpectedError:
-    """One operator: its own error on the inputs that it really has, and the deviation of its outputs with all that
-    comes from before."""
-
-    node: str
-    op: str
-    kind: str
-    local: float
-    room: float  # as declared
-    gain: float  # what one code of one input element is worth, at most
-    deviation: Deviation
-
-    @property
-    def saturates(self) -> bool:
-        return self.room < inf
 
 
 @dataclass(frozen=True)

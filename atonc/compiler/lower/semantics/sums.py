@@ -12,7 +12,6 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import partial
 from math import inf
 from typing import Any
 
@@ -26,14 +25,12 @@ from atonc.compiler.lower.conv.layer import ConvLayer, Real
 from atonc.compiler.lower.conv.requantise import Requantisation, TwoSteps, matters
 from atonc.compiler.lower.conv.weight_sums import Shown, ends, extreme_sums
 from atonc.compiler.lower.conv.wide_results import CODES, INNER, LONG, WideEnd, WideLine, WideRequantisation
-from atonc.compiler.lower.facts import TypicalCodes
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.semantics.arithmetic import Ints, clipped, ints, limited, shifted
 from atonc.compiler.plan.policy import LEAST_ROOM, WIDE_STEP
 from atonc.compiler.plan.streams import Area
 from atonc.compiler.select.form import Semantics
 from atonc.compiler.select.rules import SUM_ROOM
-from atonc.machine.base import cache
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.limits import PARTIAL_LIMIT, SUM_LIMIT
 from atonc.machine.hw.memoise import memoise
@@ -353,15 +350,10 @@ def _seen(context: Context, layer: ConvLayer, piece: LoweredSums) -> float:
     terms = tuple((t.first, t.count, id(t.part)) for chain in piece.chains for p in chain.passes for t in p)
     key = ("room", (piece.first, piece.count, piece.rule.out_shift, terms))
     if key not in layer.known:
-        typical = TypicalCodes(context.facts, layer.op.inputs[0])
-        found = cache.remembered(("room of sums", typical, piece), partial(_room_of, piece, typical), float, float)
-        layer.known[key] = found, piece  # the piece keeps its parts alive
+        codes = context.facts.typical_codes(layer.op.inputs[0])
+        room = room_seen(Layered((), [piece]), codes) if codes else 0.0
+        layer.known[key] = room, piece  # the piece keeps its parts alive
     return float(layer.known[key][0])
-
-
-def _room_of(piece: LoweredSums, typical: TypicalCodes) -> float:
-    codes = typical()
-    return room_seen(Layered((), [piece]), codes) if codes else 0.0
 
 
 Roundings = Mapping[int, frozenset[Hashable]]  # by output channel
