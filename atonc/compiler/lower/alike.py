@@ -4,7 +4,6 @@ decide about forms, so a compilation never shares them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -14,7 +13,7 @@ from atonc.compiler.lower.conv.lanes import POOLING
 from atonc.compiler.plan.aliases import root
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.form import Alternative, Form
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import dataclass, replace
 from atonc.machine.hw.target import Target
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ no extremes."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from math import isqrt, log2, prod, sqrt
 
 import numpy as np
@@ -14,6 +13,7 @@ from atonc.compiler.ir import Array, Graph, Op, Quantisation, Tensor
 from atonc.compiler.lower.registry import recipe_for
 from atonc.compiler.ops import is_move
 from atonc.compiler.ops.functions import FUNCTIONS, RANGES
+from atonc.machine.base.frozen import replace
 
 WEIGHTED = ("conv", "dense", "transpose_conv", "matmul")
 JOINS = ("add", "sub", "mul", "div", "minimum", "maximum")

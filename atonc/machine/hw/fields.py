@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Hashable, Mapping
 from functools import cache, lru_cache
+from operator import attrgetter
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from atonc.machine.base.errors import NotModelledError
@@ -72,6 +73,19 @@ class UnitConfig:
 
     KIND = ""
 
+    def __init_subclass__(cls) -> None:
+        cls.__hash__ = _known_hash  # type: ignore[method-assign, assignment]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What follows from the fields is worked out again: hashes of texts differ from process to process."""
+        derived_names = _derived(cast(Hashable, type(self)))
+        return {name: value for name, value in vars(self).items() if name not in derived_names}
+
+    @derived
+    def known_hash(self) -> int:
+        """There are dozens of fields, and whoever remembers what follows from a configuration asks several times."""
+        return hash(_values(cast(Hashable, type(self)))(self))
+
     def require_modelled(self, unit: str) -> None:
         """Raises when a register field is set whose effect nobody has observed."""
         if self.unmodelled:
@@ -84,14 +98,23 @@ class UnitConfig:
             )
 
 
+def _known_hash(config: UnitConfig) -> int:
+    return config.known_hash
+
+
+@cache
+def _values(cls: Any) -> attrgetter[tuple[Any, ...]]:
+    return attrgetter(*(f.name for f in dataclasses.fields(cls)))
+
+
 def changed(config: C, **values: Any) -> C:
     """`dataclasses.replace` of a configuration. It has dozens of fields and derives nothing from them: a copy of them
     all is many times quicker than the constructor."""
     kind = type(config)
-    copy = object.__new__(kind)
+    copy: C = object.__new__(kind)
     own = vars(copy)
     own.update(vars(config))
-    for name in _derived(cast(Hashable, kind)):
+    for name in _derived(kind):  # type: ignore[arg-type]
         if name in own:
             del own[name]
     fields = len(own)

@@ -10,7 +10,6 @@ small blocks read fewer bytes at a time from the picture.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from math import inf, lcm
 
@@ -51,7 +50,7 @@ from atonc.compiler.plan.task import Purpose, TaskGroup
 from atonc.compiler.select.enumerate import AS_IT_IS, Deciding, Pieces, Steps, best, tried
 from atonc.compiler.select.enumerate import first as first_of
 from atonc.compiler.select.variants import Variant
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import dataclass, replace
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, MAX_CHAIN, UNITS
 from atonc.machine.hw.safety.evidence.trust import longest_run, units_trusted

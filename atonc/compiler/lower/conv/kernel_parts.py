@@ -13,10 +13,9 @@ Transposed convolutions as plain ones: outputs with the same remainder modulo th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, pairwise, product
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.plan.streams import Area
 from atonc.compiler.select.rules import CONV_LINES, CONV_PADDING
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import dataclass, replace
 from atonc.machine.hw.limits import LEAST_FRAME, LEAST_PLAIN
 from atonc.machine.hw.safety.evidence import PUBLISHED, Trust
 from atonc.machine.hw.safety.evidence.trust import padding_grade
@@ -34,6 +33,7 @@ WINDOW = 3  # height and width of the windows that large kernels are cut into
 WIDEST = 5  # columns of a window, where a kernel is cut as ST's releases 2.x do
 MAX_PADDING = 1  # rows or columns of zeros that a unit adds to a 3x3 window
 
+T = TypeVar("T")
 Sides = tuple[int, int, int, int]  # top, left, bottom, right
 
 
@@ -153,7 +153,7 @@ def phases(area: Area, weights: Weights, sliding: Sliding, cut: int = 0, native:
     return result
 
 
-def seeing(parts: Iterable[Part]) -> tuple[Part, ...]:
+def seeing(parts: Iterable[T]) -> tuple[T, ...]:
     """The parts of a phase: there must be one that sees the picture."""
     found = tuple(parts)
     if not found:
@@ -255,18 +255,18 @@ def part_of(area: Area, weights: Weights, rows: WindowAxis, columns: WindowAxis,
 
 
 def stepped(area: Area, row: int, row_step: int, rows: int, column: int, column_step: int, columns: int) -> Area:
-    """One row and column in every `stride`. Engines want lines that do not overlap, last step included."""
+    """One row and column in every `stride`."""
+    line, pixel = _steps(area, row_step, rows, column_step, columns)
+    offset = area.offset + row * area.line + column * area.pixel
+    return Area(rows, columns, area.channels, max(line, columns * pixel), pixel, offset, area.element_bytes)
+
+
+def _steps(area: Area, row_step: int, rows: int, column_step: int, columns: int) -> tuple[int, int]:
+    """Bytes between lines and between pixels. Engines want lines that do not overlap, last step included."""
     pixel, line = area.pixel * column_step, area.line * row_step
     if line < columns * pixel and rows > 1:
         raise lines_overlap(replace(area, width=columns, pixel=pixel, line=line))
-    return replace(
-        area,
-        height=rows,
-        width=columns,
-        line=max(line, columns * pixel),
-        pixel=pixel,
-        offset=area.offset + row * area.line + column * area.pixel,
-    )
+    return line, pixel
 
 
 def lines_overlap(area: Area) -> Refusal:
@@ -386,26 +386,43 @@ class Stretch:
     step: int = 1
 
 
-def tap_phases(area: Area, weights: Weights, sliding: Sliding) -> list[Phase]:
-    moves = sliding.stride, sliding.dilation, sliding.padding[:2], sliding.out_size
-    axes = zip((area.height, area.width), weights.shape[1:3], *moves, strict=True)
-    return _phases(area, weights, [list(_plain(*axis)) for axis in axes], sliding.stride)
+@dataclass(frozen=True, eq=False)
+class Taps:
+    """All taps of a kernel by themselves: the stretches of rows and columns that see the same ones."""
 
+    area: Area
+    axes: tuple[tuple[Stretch, ...], ...]
+    stride: tuple[int, int]
 
-def transposed_tap_phases(
-    area: Area, weights: Weights, stride: tuple[int, int], cut: tuple[int, int], out_size: tuple[int, int]
-) -> list[Phase]:
-    """The same of a transposed convolution, whose outputs with one remainder modulo the stride see neighbours."""
-    axes = zip((area.height, area.width), weights.shape[1:3], stride, cut, out_size, strict=True)
-    return _phases(area, weights, [list(_transposed(*axis)) for axis in axes], (1, 1))
+    @classmethod
+    def of(cls, area: Area, weights: Weights, sliding: Sliding) -> Taps:
+        moves = sliding.stride, sliding.dilation, sliding.padding[:2], sliding.out_size
+        axes = zip((area.height, area.width), weights.shape[1:3], *moves, strict=True)
+        return cls(area, tuple(tuple(_plain(*axis)) for axis in axes), sliding.stride)
 
+    @classmethod
+    def transposed(
+        cls, area: Area, weights: Weights, stride: tuple[int, int], cut: tuple[int, int], out_size: tuple[int, int]
+    ) -> Taps:
+        """Of a transposed convolution, whose outputs with one remainder modulo the stride see neighbours."""
+        axes = zip((area.height, area.width), weights.shape[1:3], stride, cut, out_size, strict=True)
+        return cls(area, tuple(tuple(_transposed(*axis)) for axis in axes), (1, 1))
 
-def _phases(area: Area, weights: Weights, axes: Sequence[Sequence[Stretch]], stride: tuple[int, int]) -> list[Phase]:
-    found = []
-    for row, column in product(*axes):
-        parts = seeing(_tap_parts(area, weights, row, column, stride))
-        found.append(Phase(row.first, column.first, row.step, column.step, row.count, column.count, parts))
-    return found
+    @property
+    def counts(self) -> list[int]:
+        """How many taps each phase has."""
+        found = []
+        for row, column in product(*self.axes):
+            _steps(self.area, self.stride[0], row.count, self.stride[1], column.count)
+            found.append(len(seeing(product(row.inputs, column.inputs))))
+        return found
+
+    def phases(self, weights: Weights) -> list[Phase]:
+        found = []
+        for row, column in product(*self.axes):
+            parts = seeing(_tap_parts(self.area, weights, row, column, self.stride))
+            found.append(Phase(row.first, column.first, row.step, column.step, row.count, column.count, parts))
+        return found
 
 
 def _plain(size: int, taps: int, stride: int, dilation: int, before: int, outputs: int) -> Iterator[Stretch]:

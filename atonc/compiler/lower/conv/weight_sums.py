@@ -55,6 +55,7 @@ def reached_sums(weights: Weights, low: int, high: int) -> tuple[Real, Real]:
     return (rising * low - falling * high).astype(np.float64), (rising * high - falling * low).astype(np.float64)
 
 
+@memoise
 def extreme_sums(weights: Weights, low: int, high: int) -> NDArray[np.int64]:
     """Per output channel the largest sum, without its sign, of features low..high: no first part of it is larger."""
     rising = _rising(weights)

@@ -7,6 +7,7 @@ the safety checker (does each writer get what it waits for?) start from these co
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.epoch import Epoch
@@ -21,8 +22,7 @@ from atonc.machine.hw.units.switch import Link
 FEATURES, KERNELS, SUMS = 0, 1, 2  # ports of CONVACC
 
 
-@dataclass(frozen=True)
-class StreamWords:
+class StreamWords(NamedTuple):
     """A stream seen from outside: how many words, in frames of which size, of how many bytes."""
 
     total: int
@@ -37,8 +37,7 @@ class StreamWords:
 NOTHING = StreamWords(0, 0)
 
 
-@dataclass(frozen=True)
-class UnitFlow:
+class UnitFlow(NamedTuple):
     """What arrives at each port, what the unit takes of it, and what it sends on."""
 
     inputs: Mapping[int, StreamWords]

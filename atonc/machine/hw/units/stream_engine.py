@@ -18,6 +18,7 @@ from atonc.machine.base.errors import InputError, NotModelledError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw import fields
 from atonc.machine.hw.four_bits import BITS, FourBits
+from atonc.machine.hw.limits import BUS_BYTES
 from atonc.machine.hw.stream import Array, Stream, signed
 
 bits = fields.declare("STRENG")
@@ -149,6 +150,29 @@ class StrengConfig(fields.UnitConfig):
             return ((self.frames, self.frame_offset),)
         turns = -(-self.frames // self.frame_repeat)
         return ((turns, self.repeat_offset), (self.frame_repeat, self.frame_offset))
+
+    @fields.derived
+    def runs(self) -> tuple[int, tuple[tuple[int, int], ...]]:
+        """Bytes that follow each other in memory (an element, a line, or the frame), and the loops (count, byte step)
+        over all such runs."""
+        size = self.stored_bytes
+        lines, pixels, depth = self.stored_shape
+        line_step, pixel_step, _ = self.steps
+        loops = self.frame_loops()
+        if len(loops) == 2 and self.frames % loops[1][0]:
+            loops = ((self.frames, 0),)  # the last turn is cut short: take every frame to start like the first
+        if self.raw:
+            return depth * size, loops
+        if pixel_step != depth * size:
+            return depth * size, (*loops, (lines, line_step), (pixels, pixel_step))
+        if line_step != pixels * depth * size:
+            return pixels * depth * size, (*loops, (lines, line_step))
+        return lines * pixels * depth * size, loops
+
+    @fields.derived
+    def bus_loops(self) -> tuple[tuple[int, int], ...]:
+        """The same loops, each with how far its turns move within a word of the bus."""
+        return tuple([(count, step % BUS_BYTES) for count, step in self.runs[1]])
 
     def span(self) -> tuple[int, int]:
         """First and one-past-last address that the frames touch."""
