@@ -36,11 +36,13 @@ class AlikeForms:
 
     def __init__(self) -> None:
         self.known: dict[Hashable, KnownForm] = {}
+        self._targets: dict[Hashable, int] = {}
+        self._target: tuple[Target, int] | None = None  # the last one, and its number
 
     def form(self, op: Op, context: Context, lower: Lower) -> Form | ReasonedCall:
         """What a layer like this one has, under the names of this one; if there was none, what `lower` makes. The first
         one gets its form as all others do, so that nothing depends on what was lowered before."""
-        key, names = outline(op, context), _neighbours(op, context)
+        key, names = (self._number(context.facts.target), outline(op, context)), _neighbours(op, context)
         known = self.known.get(key)
         if known is None:
             lowered = lower(context.copy())  # which keeps what it wrote
@@ -56,14 +58,22 @@ class AlikeForms:
         return found
 
 
+    def _number(self, target: Target) -> int:
+        """Equal ones have the same."""
+        if self._target is None or self._target[0] is not target:
+            same = target.machine, target.programmed_by, target.trust
+            self._target = target, self._targets.setdefault(same, len(self._targets))
+        return self._target[1]
+
+
 def outline(op: Op, context: Context) -> Hashable:
-    """All that its form follows from, but names and values."""
+    """All that its form follows from, but names, values and the target."""
     facts = context.facts
     tensors = tuple(_looks(name, op, context) for name in (*op.inputs, *op.outputs))
     same = tuple(op.inputs.index(name) for name in op.inputs)
     copied = tuple(root(name, context.aliases) in context.shifted_copies for name in op.inputs if name)
     free = facts.free_bytes.get(op.name, 0) if _may_have_border(op, context) else 0
-    return op.kind, repr(sorted(op.attrs.items())), tensors, same, copied, free, facts.room, _target(facts.target)
+    return op.kind, repr(sorted(op.attrs.items())), tensors, same, copied, free, facts.room
 
 
 def _looks(name: str, op: Op, context: Context) -> Hashable:
@@ -88,10 +98,6 @@ def _counts(reader: Op) -> bool:
 def _may_have_border(op: Op, context: Context) -> bool:
     """The only layers that ask how much memory is free beside them."""
     return op.kind == "conv" and context.tensor(op.inputs[1]).shape[1:3] == (3, 3)
-
-
-def _target(target: Target) -> Hashable:
-    return target.machine, target.programmed_by, target.trust
 
 
 def _neighbours(op: Op, context: Context) -> tuple[str, ...]:

@@ -201,7 +201,10 @@ class Machine:
 
     def memory_at(self, address: int) -> MemoryBank | None:
         address = secure(address)
-        return next((bank for base, end, bank in self._spans if base <= address < end), None)
+        for base, end, bank in self._spans:
+            if base <= address < end:
+                return bank
+        return None
 
     @cached_property
     def _spans(self) -> tuple[tuple[int, int, MemoryBank], ...]:

@@ -117,14 +117,17 @@ def _blocks_of(
     joined: bool,
     exactly: bool = False,
 ) -> Iterator[Cut]:
+    if mode.deep or not (joined or pictures_trusted(parts, mode, layer.trust)):
+        return
     multiplier = layer.outputs // layer.area.channels
     rows, columns = parts[0].window
+    least, channels = least_batch(mode, rows), max(batches)
     most_kernels, most_batch, most_weights, most_line = limits(mode, rows, columns)
     most = min(most_kernels, most_batch, most_line // max(part.area.width for part in parts))
-    for batch in batches if not mode.deep and (joined or pictures_trusted(parts, mode, layer.trust)) else ():
-        if not least_batch(mode, rows) <= batch <= most or (not exactly and layer.large and ALIGNED % batch):
+    for batch in batches:
+        if not least <= batch <= most or (not exactly and layer.large and ALIGNED % batch):
             continue  # parts of large buffers begin at aligned addresses
-        if 0 < max(batches) % batch < least_batch(mode, rows):
+        if 0 < channels % batch < least:
             continue  # nothing would fit the channels that are left
         kernels, repeats = _kernels(batch, multiplier, most_kernels)
         if kernels * batch * rows * columns > most_weights:

@@ -14,6 +14,7 @@ Transposed convolutions as plain ones: outputs with the same remainder modulo th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import chain, pairwise, product
 from typing import Protocol, TypeVar
 
@@ -282,15 +283,27 @@ def is_plain(part: Part) -> bool:
 def widen(part: Part, trust: Trust = PUBLISHED) -> Part:
     """A window of 3 rows and at least 3 columns, with zeros where the part's own window is smaller: of the ways to do
     it, one whose padding may be relied on, if there is any."""
-    rows, columns = part.window
-    top, left, bottom, right = part.padding
-    vertical = _widenings(rows, part.area.height, (top, bottom), part.room[::2], part.spare[::2])
-    horizontal = _widenings(columns, part.area.width, (left, right), part.room[1::2], part.spare[1::2])
-    ways = (padded_as_seen(_widened(part, *way), trust) for way in product(vertical, horizontal))
+    shape = part.window, part.stride, part.padding, part.room, part.spare
+    way, padding = _best_widening(replace(part.area, offset=0), *shape, trust)
+    return replace(_widened(part, *way), padding=padding)
+
+
+@lru_cache(maxsize=1 << 12)
+def _best_widening(
+    area: Area, window: tuple[int, int], stride: int, padding: Sides, room: Sides, spare: Sides, trust: Trust
+) -> tuple[tuple[Widening, Widening], Sides]:
+    """Rows and columns, and the padding in the end. Layers have many parts that look alike."""
+    part = Part(area, np.zeros((1, *window, 1), np.int8), padding, stride, room=room, spare=spare)
+    top, left, bottom, right = padding
+    vertical = _widenings(window[0], area.height, (top, bottom), room[::2], spare[::2])
+    horizontal = _widenings(window[1], area.width, (left, right), room[1::2], spare[1::2])
+    ways = ((way, padded_as_seen(_widened(part, *way), trust)) for way in product(vertical, horizontal))
     best = next(ways)
-    if _overlap(best.area):
-        raise lines_overlap(best.area)
-    return next((way for way in chain((best,), ways) if _trusted(way, trust) and not _overlap(way.area)), best)
+    if _overlap(best[1].area):
+        raise lines_overlap(best[1].area)
+    all_ways = chain((best,), ways)
+    way, made = next((one for one in all_ways if _trusted(one[1], trust) and not _overlap(one[1].area)), best)
+    return way, made.padding
 
 
 def _overlap(area: Area) -> bool:

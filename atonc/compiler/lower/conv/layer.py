@@ -406,7 +406,12 @@ class ConvLayer:
         return self.zero - 128 if self.features_shifted else self.zero
 
     def phases(self, size: tuple[int, int]) -> list[Phase]:
-        return _few_enough(self._phases(size))
+        """Always the same ones: what follows from their parts is remembered."""
+        key = ("phases", size)
+        if key not in self.known:
+            self.known[key] = _few_enough(self._phases(size))
+        found: list[Phase] = self.known[key]
+        return found
 
     def _phases(self, size: tuple[int, int]) -> list[Phase]:
         if self.ring is not None:

@@ -183,7 +183,7 @@ def largest_part(patches: Codes, weights: Weights, shown: Shown) -> Real:
 
 def _exact_type(patches: Codes, weights: Weights) -> type[np.floating[Any]]:
     """Single precision where it holds every sum."""
-    most = np.abs(weights.astype(np.int64)).sum(axis=(1, 2, 3)).max(initial=0) * int(np.abs(patches).max(initial=0))
+    most = magnitudes(weights).max(initial=0) * int(np.abs(patches).max(initial=0))
     return np.float32 if most < 1 << 24 else np.float64
 
 

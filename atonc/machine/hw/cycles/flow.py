@@ -58,10 +58,12 @@ class StreamFlow:
     def delivered(self, epoch: Epoch, engine: str) -> int:
         """Words that a reader really delivers: compilers program overlong ones for the second input of ARITH."""
         total = self.units[engine].output.total
-        links = epoch.destinations(engine)
-        if not links or not all(isinstance(epoch.units.get(link.destination), ArithConfig) for link in links):
-            return total
-        return min(total, max(self.units[link.destination].taken.get(link.port, total) for link in links))
+        taken = []
+        for link in epoch.destinations(engine):
+            if not isinstance(epoch.units.get(link.destination), ArithConfig):
+                return total
+            taken.append(self.units[link.destination].taken.get(link.port, total))
+        return min(total, max(taken, default=total))
 
 
 @memoise
