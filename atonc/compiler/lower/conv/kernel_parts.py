@@ -26,6 +26,7 @@ from atonc.compiler.plan.streams import Area
 from atonc.compiler.select.rules import CONV_LINES, CONV_PADDING
 from atonc.machine.base.frozen import dataclass, replace
 from atonc.machine.hw.limits import LEAST_FRAME, LEAST_PLAIN
+from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.safety.evidence import PUBLISHED, Trust
 from atonc.machine.hw.safety.evidence.trust import padding_grade
 
@@ -187,7 +188,7 @@ def _parts(
     parts = []
     for taps_y in _groups(weights.shape[1], jump[0], native, WINDOW):
         for taps_x in _groups(weights.shape[2], jump[1], native, WINDOW):
-            part = weights[:, taps_y][:, :, taps_x]
+            part = _taps_of(weights, taps_y, taps_x)
             tall, wide = part.shape[1:3]
             origin = start[0] + taps_y.start * dilation[0], start[1] + taps_x.start * dilation[1]
             rows = axis_of(area.height, origin[0], step[0], tall, moves, size[0], border[::2])
@@ -252,7 +253,13 @@ def part_of(area: Area, weights: Weights, rows: WindowAxis, columns: WindowAxis,
     free = rows.room if view.line == area.line * rows.step else (0, 0)  # else one line alone, longer than it is
     room = (free[0], columns.room[0], free[1], columns.room[1])
     spare = (rows.spare[0], columns.spare[0], rows.spare[1], columns.spare[1])
-    return Part(view, weights[:, rows.taps][:, :, columns.taps], padding, stride, room=room, spare=spare)
+    return Part(view, _taps_of(weights, rows.taps, columns.taps), padding, stride, room=room, spare=spare)
+
+
+def _taps_of(weights: Weights, rows: slice, columns: slice) -> Weights:
+    """Some of them; all of them are the same object: what is known of it need not be worked out again."""
+    some = weights[:, rows, columns]
+    return weights if some.shape == weights.shape else some
 
 
 def stepped(area: Area, row: int, row_step: int, rows: int, column: int, column_step: int, columns: int) -> Area:
@@ -371,8 +378,16 @@ def _widenings(
     raise Refusal(CONV_PADDING, seen, "padding of 1, frames of 2x2", "pad first")
 
 
+@memoise
+def has_wide(weights: Weights) -> NDArray[np.bool_]:
+    """Which output channels have a weight beyond 8 bits."""
+    return np.asarray(((weights < -128) | (weights > 127)).any(axis=(1, 2, 3)))
+
+
 def narrow(part: Part, outputs: slice) -> list[Part]:
     """Parts whose weights fit 8 bits and add up to this one, as far as these outputs are concerned."""
+    if not has_wide(part.weights).any():
+        return [replace(part, weights=part.weights.astype(np.int8))]
     pieces, rest = list[Part](), part.weights
     while not pieces or rest[outputs].any():  # 255, the largest weight with a zero point of -128, takes three
         low = np.clip(rest, -128, 127)

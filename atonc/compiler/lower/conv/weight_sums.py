@@ -65,12 +65,6 @@ def extreme_sums(weights: Weights, low: int, high: int) -> NDArray[np.int64]:
     return found
 
 
-@memoise
-def has_wide(weights: Weights) -> NDArray[np.bool_]:
-    """Which output channels have a weight beyond 8 bits."""
-    return np.asarray(((weights < -128) | (weights > 127)).any(axis=(1, 2, 3)))
-
-
 Codes = NDArray[np.signedinteger[Any]]  # also those of features that are stored as code + 128
 
 SAMPLES = 256  # positions at which sums are looked at
