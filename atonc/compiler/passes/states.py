@@ -65,7 +65,7 @@ def _notes(graph: Graph, states: Sequence[CarriedState]) -> list[str]:
     if not states:
         return list(filter(None, [_suggestion(graph)]))
     what = count(len(states), "state")  # their bytes stand where RAM is counted: real values may be kept as codes
-    return [f"the program keeps {what} in RAM from one inference to the next; NAME_reset() gives them first values"]
+    return [f"the program keeps {what} in RAM from one inference to the next; NAME_reset() sets their initial values"]
 
 
 def _without_cut_states(graph: Graph) -> Graph:

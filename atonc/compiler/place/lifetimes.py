@@ -110,13 +110,13 @@ def with_scratch(plans: Sequence[StepPlan], buffers: Mapping[str, Buffer]) -> di
 
 def _buffer(buffers: Mapping[str, Buffer], name: str) -> Buffer:
     if name not in buffers:
-        raise ModelError("a step uses a buffer that nobody declared", where=name)
+        raise ModelError("a step uses an undeclared buffer", where=name)
     return buffers[name]
 
 
 def _largest(name: str, shared: Sequence[Buffer]) -> Buffer:
     """The root with room for everything that shares its memory; a constant stays one."""
     if not shared:
-        raise ModelError("a step uses a buffer that nobody declared", where=name)
+        raise ModelError("a step uses an undeclared buffer", where=name)
     own = next((b for b in shared if b.name == name), shared[0])
     return replace(own, name=name, size_bytes=max(b.size_bytes for b in shared))

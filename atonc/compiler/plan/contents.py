@@ -71,7 +71,7 @@ class BufferContents:
         flags = self._flags(name)
         if flags is None or all(view(flags, walk).all() for walk in walks(config)):
             return ""
-        return f"bytes that nobody wrote among {config.span()[0]}..{config.span()[1] - 1}"
+        return f"unwritten bytes among {config.span()[0]}..{config.span()[1] - 1}"
 
     def holes(self, name: str, size_bytes: int) -> int:
         flags = self._flags(name)
@@ -140,7 +140,7 @@ def _whole(
 ) -> Iterator[Stray]:
     for name in names:
         if holes := contents.holes(name, buffers[name].size_bytes):
-            yield Stray(step, title, "CPU", name, f"reads {holes} bytes that nobody wrote")
+            yield Stray(step, title, "CPU", name, f"reads {holes} unwritten bytes")
 
 
 def _epoch(step: int, plan: EpochPlan, contents: BufferContents) -> Iterator[Stray]:

@@ -21,7 +21,7 @@ TOO_MANY = "more units or engines than the chip has"
 NO_GAIN = "a merge takes fewer cycles than the two epochs"
 NO_ROOM = "a merge leaves the peak of the activations as it is"
 NO_ORDER = "the other operand is there before the producer begins"
-NO_MORE = "rows that nobody reads lie behind a tensor in the middle of the network, and operands in memory have none"
+NO_MORE = "unused rows lie behind a tensor in the middle of the network, and operands in memory have none"
 
 CALL = -1
 Place = tuple[int, int]  # numbers of a work and of its group, or CALL for what it does on the CPU

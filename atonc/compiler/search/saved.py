@@ -85,7 +85,7 @@ def _decisions(given: Mapping[str, Any]) -> Decisions:
     known = {one.name for one in fields(Decisions)}
     strange = [name for name in given if name not in known]
     if strange:
-        raise ValueError(did_you_mean(strange[0], known, f"nobody decides {strange[0][:60]!r}"))
+        raise ValueError(did_you_mean(strange[0], known, f"unknown decision {strange[0][:60]!r}"))
     return Decisions(**{name: _read(name, value) for name, value in given.items()})
 
 

@@ -96,7 +96,7 @@ def _refuses(given: LayoutNetwork) -> Iterator[LayoutRefusal]:
         yield LayoutRefusal("epochs are started by the CPU", driver, "leave --no-epoch-controller out")
     yield from ways.refuse_cpu_layers(given, driver)
     yield from ways.refuse_movable(given, "programs of the crate are linked as they are, with every address in them")
-    yield from ways.refuse_ram_constants(given, "the crate puts weights into flash, and nobody copies them from there")
+    yield from ways.refuse_ram_constants(given, "the crate keeps weights in flash and does not copy them")
     if given.network.program.encrypted:
         yield LayoutRefusal("weights are encrypted", "embassy's driver sets no keys", "leave --encrypt-weights out")
     odd = [info.label for info in (*given.inputs, *given.outputs) if info.type not in _TYPES]
@@ -110,6 +110,6 @@ LAYOUT = FolderLayout(
     page="rust.md",
     files=_files,
     refuses=_refuses,
-    forgets="nobody in the crate writes weights or states before the first inference",
+    forgets="the crate does not write weights or states before the first inference",
     leavings=("Cargo.lock", "target/*", "embassy/Cargo.lock", "embassy/target/*"),
 )
