@@ -9,6 +9,7 @@ and raise.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import le
 from typing import Any
 
 import numpy as np
@@ -192,7 +193,8 @@ def is_seen(shape: tuple[int, int, int], line: int, pixel: int, to_memory: int) 
     """Lines, pixels and elements of a raster and the bytes between them, against those of published programs."""
     common = (*LARGEST_RASTER, FARTHEST_LINE, FARTHEST_PIXEL[to_memory])
     known = (common, *RARE_RASTERS) if to_memory else (common,)
-    return any(all(n <= most for n, most in zip((*shape, line, pixel), box, strict=True)) for box in known)
+    sizes = (*shape, line, pixel)
+    return any([all(map(le, sizes, box)) for box in known])
 
 
 MOST_ELEMENTS, MOST_FRAMES = 1 << 28, 1 << 24
