@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from itertools import count
 from math import ceil, inf
 from typing import Any
@@ -196,6 +197,8 @@ class Context:
         return self.keep(constant_buffer(data, label))
 
     def keep(self, constant: Buffer) -> str:
+        if self.facts.target.weights_near and constant.kind == BufferKind.CONSTANT:
+            constant = replace(constant, near=True)
         return self.buffers.setdefault(constant.name, constant).name
 
     def scratch(self, size_bytes: int, label: str) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Hashable, Mapping
 from functools import cache, lru_cache
-from operator import attrgetter
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from atonc.machine.base.errors import NotModelledError
@@ -73,19 +72,6 @@ class UnitConfig:
 
     KIND = ""
 
-    def __init_subclass__(cls) -> None:
-        cls.__hash__ = _known_hash  # type: ignore[method-assign, assignment]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What follows from the fields is worked out again: hashes of texts differ from process to process."""
-        derived_names = _derived(cast(Hashable, type(self)))
-        return {name: value for name, value in vars(self).items() if name not in derived_names}
-
-    @derived
-    def known_hash(self) -> int:
-        """There are dozens of fields, and whoever remembers what follows from a configuration asks several times."""
-        return hash(_values(cast(Hashable, type(self)))(self))
-
     def require_modelled(self, unit: str) -> None:
         """Raises when a register field is set whose effect nobody has observed."""
         if self.unmodelled:
@@ -96,15 +82,6 @@ class UnitConfig:
                 rule="only modes whose result is proven are emulated",
                 remedy="report the network, or compile it without that mode",
             )
-
-
-def _known_hash(config: UnitConfig) -> int:
-    return config.known_hash
-
-
-@cache
-def _values(cls: Any) -> attrgetter[tuple[Any, ...]]:
-    return attrgetter(*(f.name for f in dataclasses.fields(cls)))
 
 
 def changed(config: C, **values: Any) -> C:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property, partial
-from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -193,15 +192,10 @@ class ConvLayer:
     def runs(self, most: int, step: int = 0) -> list[tuple[int, int]]:
         """Stretches of at most so many output channels: apart from each other those with a weight beyond 8 bits, which
         costs a second unit, and those without. They begin at multiples of `step`."""
-        step, wide = step or self.alignment, has_wide(self.weights)
-        same = bool(wide.all() == wide.any())
-        if self.outputs <= most and same:
+        step = step or self.alignment
+        wide = has_wide(self.weights)
+        if self.outputs <= most and wide.all() == wide.any():
             return [(0, self.outputs)]
-        if same:
-            whole = max(step, most // step * step)
-            rest = self.outputs % whole
-            starts = range(0, self.outputs - rest if 0 < rest <= min(step - 1, most - whole) else self.outputs, whole)
-            return [(a, b - a) for a, b in pairwise((*starts, self.outputs))]
         found: list[tuple[int, int]] = []
         flag = None
         for first in range(0, self.outputs, step):
