@@ -142,7 +142,7 @@ class Context:
     def may_share(self, output: str, source: str) -> bool:
         """Whether two tensors may lie in one memory: not if the application brings two for them, and not if it would
         get the memory of a state, to which the next value is written."""
-        if output in self.graph.outputs and root(source, self.aliases) in self.facts.states:
+        if output in self.graph.outputs and self.buffers[root(source, self.aliases)].kind == BufferKind.STATE:
             return False
         edges = {*self.graph.inputs, *self.graph.outputs}
         user_allocated = self.facts.user_allocated
@@ -212,6 +212,13 @@ class Context:
         taller = taller_buffer(self.buffers[name], more_bytes)
         self.share(taller, name)
         return taller.name
+
+    def share_parts(self, memory: Buffer, parts: Mapping[str, int]) -> None:
+        """Buffers in one memory, each from a byte of it on."""
+        self.buffers[memory.name] = memory
+        for name, start in parts.items():
+            self.buffers[name] = replace(self.buffers[name], begins=start)
+            self.aliases[name] = memory.name
 
     def share(self, buffer: Buffer, name: str) -> None:
         """A buffer in the memory of another one, which grows if need be."""

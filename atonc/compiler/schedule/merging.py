@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 
-from atonc.compiler.plan.aliases import root
+from atonc.compiler.plan.aliases import begins, root
 from atonc.compiler.plan.evidence import chain_texts, untrusted
 from atonc.compiler.plan.task import ENGINE, Task, TaskGroup
 from atonc.compiler.plan.types import Buffer
@@ -50,6 +50,9 @@ class MergeNetwork:
 
     def root(self, name: str) -> str:
         return root(name, self.aliases)
+
+    def begins(self, name: str) -> int:
+        return begins(name, self.buffers, self.aliases)
 
 
 @dataclass(frozen=True)
