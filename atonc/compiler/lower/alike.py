@@ -61,7 +61,7 @@ class AlikeForms:
     def _number(self, target: Target) -> int:
         """Equal ones have the same."""
         if self._target is None or self._target[0] is not target:
-            same = target.machine, target.programmed_by, target.trust, target.weights_near
+            same = target.machine, target.programmed_by, target.trust, target.weights_near, target.ram_scarce
             self._target = target, self._targets.setdefault(same, len(self._targets))
         return self._target[1]
 
