@@ -6,7 +6,7 @@ import dataclasses
 import pickle
 import re
 from copy import copy
-from dataclasses import FrozenInstanceError, field, fields, replace
+from dataclasses import FrozenInstanceError, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import pytest
 
 from atonc.machine.base import frozen
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,21 @@ def test_replace_copies_and_pickles_work() -> None:
     assert replace(Placed(1, 3), x=2) == Placed(2, 3)
     assert Point(2).far == 4 and replace(Point(2), y=5).far == 7
     assert pickle.loads(pickle.dumps(Placed(1, z=2))) == Placed(1, z=2) == copy(Placed(1, z=2))
+
+
+@pytest.mark.parametrize("replaced", [dataclasses.replace, replace])
+def test_replace_is_the_library_s(replaced: Any) -> None:
+    point = Point(2, label="a", seen=[1])
+    assert point.far == 4  # remembered, which the copy must not be
+    copied = replaced(point, y=5)
+    assert (copied, copied.far, copied.label) == (Point(2, 5, seen=[1]), 7, "a") and copied.seen is point.seen
+    assert replaced(Slotted(1), x=2) == Slotted(2) and replaced(Library(1), x=2) == Library(2)
+    placed = Placed(1)
+    placed.kept["known"] = 1
+    assert replaced(placed, x=2).kept == {}  # made anew
+    for value, wrong in ((point, "z"), (placed, "kept"), (Nothing(), "x"), (3, "x")):
+        with pytest.raises((TypeError, ValueError)):
+            replaced(value, **{wrong: 1})
 
 
 def test_what_a_class_has_itself_stays() -> None:

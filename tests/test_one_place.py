@@ -36,7 +36,7 @@ def test_multiplications_are_counted_in_one_place() -> None:
 
 
 def test_one_writer_of_epoch_tables() -> None:
-    heads = [path for path in ROOT.rglob("*.py") if '"ST est."' in path.read_text()]
+    heads = [path for path in ROOT.rglob("*.py") if '"ST cycles"' in path.read_text()]
     assert heads == [ROOT / "insight" / "report" / "parts.py"]
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from atonc.compiler.ir.text import dump, parse
 from atonc.compiler.passes import run
-from atonc.machine.base.errors import AtoncError
+from atonc.compiler.passes.edit import rewrite
+from atonc.machine.base.errors import AtoncError, ModelError
 from tests.passes.small_graphs import Small
 
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -54,3 +57,18 @@ def test_wrong_numbers_give_one_clear_error() -> None:
         except AtoncError:
             outcomes["error"] += 1
     assert outcomes["graph"] > 20 and outcomes["error"] > 100
+
+
+def test_a_rule_that_changes_nothing_gives_the_graph_itself_if_it_is_sound() -> None:
+    s = Small()
+    s.op("relu", [s.input((1, 4))], s.value("a", (1, 4)))
+    s.op("logistic", ["a"], s.value("y", (1, 4)))
+    s.op("logistic", ["a"], s.value("nobody reads it", (1, 4)))
+    graph = s.graph("y")
+    plain = rewrite(graph, lambda op, editor: None)
+    assert plain is not graph and [op.outputs[0] for op in plain.ops] == ["a", "y"]
+    assert "nobody reads it" not in plain.tensors and rewrite(plain, lambda op, editor: None) is plain
+    assert rewrite(plain, lambda op, editor: [replace(op)]) is not plain
+    for wrong in (plain.ops[::-1], (*plain.ops, replace(plain.ops[1], name="again"))):
+        with pytest.raises(ModelError, match=r"before it is computed|is written twice"):
+            rewrite(replace(plain, ops=wrong), lambda op, editor: None)

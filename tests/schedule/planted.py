@@ -59,4 +59,4 @@ def before_the_codes(old: Task, new: Task) -> Task:
     """The POOL takes the sums of the CONVACC."""
     name, _ = pool_of(new)
     source = next(n for n in new.units if n.startswith("CONVACC"))
-    return replace(new, wires=tuple(replace(w, source=source) if w.target == name else w for w in new.wires))
+    return replace(new, wires=tuple(w._replace(source=source) if w.target == name else w for w in new.wires))

@@ -189,7 +189,7 @@ def another_sum(merge: Merge) -> Merge:
 def exchanged_operands(merge: Merge) -> Merge:
     old, new = merge.pairs[0]
     fresh = {n for n in new.units if n not in old.units and getattr(new.units[n], "dual_input", 0)}
-    wires = tuple(replace(w, port=1 - w.port) if w.target in fresh else w for w in new.wires)
+    wires = tuple(w._replace(port=1 - w.port) if w.target in fresh else w for w in new.wires)
     return changed(merge, replace(new, wires=wires))
 
 

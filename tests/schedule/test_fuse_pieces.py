@@ -131,7 +131,7 @@ def other_sums(old: Task, new: Task) -> Task:
 
 
 def another_wire(old: Task, new: Task) -> Task:
-    return replace(new, wires=(*new.wires[:-1], replace(new.wires[-1], stop_after=1)))
+    return replace(new, wires=(*new.wires[:-1], new.wires[-1]._replace(stop_after=1)))
 
 
 FAULTS: dict[str, Fault] = {

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from atonc.compiler.ops.rounding import ATTRIBUTE, TO_EVEN
 from atonc.compiler.ops.shapes import infer_shape
 from atonc.compiler.ops.values import same_codes
 from atonc.machine.base.errors import InputError, ModelError, UnsupportedError
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import dataclass, replace
 from atonc.machine.base.user_c import CustomOperator, CustomOutput
 
 MAX_FOLDED_ELEMENTS = 1 << 22

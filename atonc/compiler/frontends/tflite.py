@@ -9,7 +9,6 @@ of its inputs, so the application (or whoever tests the program) copies the code
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -46,7 +45,7 @@ from atonc.compiler.ops.registry import filed, is_move
 from atonc.compiler.ops.run import REPORT, RULE, said
 from atonc.compiler.ops.shapes import infer_shape
 from atonc.machine.base.errors import InputError, ModelError, UnsupportedError, plain
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import dataclass, replace
 from atonc.machine.base.user_c import CustomOperator
 from atonc.machine.base.words import count, instead
 

@@ -5,7 +5,7 @@ stores without their zeros are made whole."""
 from __future__ import annotations
 
 import struct
-from functools import cache
+from functools import cached_property
 
 import numpy as np
 
@@ -103,21 +103,21 @@ def root(data: bytes, identifier: bytes) -> FlatTable:
             f"not a {identifier.decode()} file: the identifier at offset 4 is missing",
             remedy="the file may be cut, damaged or of another format: export or fetch it again",
         )
-    return FlatTable(data, _number(data, "<I", 0))
+    return FlatTable(data, _number(data, U32, 0))
 
 
-_form = cache(struct.Struct)
+I8, U8, U16, I32, U32, U64 = map(struct.Struct, ("<b", "<B", "<H", "<i", "<I", "<Q"))
 
 
-def _number(data: bytes, form: str, position: int) -> int:
-    known = _form(form)
+def _number(data: bytes, form: struct.Struct, position: int) -> int:
     if position < 0:
         raise ModelError("an offset leads in front of the file", remedy="the file is cut or damaged")
-    if position + known.size > len(data):
+    if position + form.size > len(data):
         raise ModelError(
             "the file ends inside a value", where=f"offset {position}", remedy="the file is cut or damaged"
         )
-    return int(known.unpack_from(data, position)[0])
+    found: int = form.unpack_from(data, position)[0]
+    return found
 
 
 @dataclass(frozen=True)
@@ -127,40 +127,45 @@ class FlatTable:
     data: bytes
     position: int
 
+    @cached_property
+    def _slots(self) -> tuple[int, int]:
+        """Where the offsets of the fields lie, and where they end."""
+        vtable = self.position - _number(self.data, I32, self.position)
+        return vtable + 4, vtable + _number(self.data, U16, vtable)
+
     def position_of(self, number: int) -> int:
         """Absolute position of a field, 0 if it is absent."""
-        vtable = self.position - _number(self.data, "<i", self.position)
-        size = _number(self.data, "<H", vtable)
-        slot = 4 + 2 * number
-        if slot + 2 > size:
+        first, end = self._slots
+        slot = first + 2 * number
+        if slot + 2 > end:
             return 0
-        offset = _number(self.data, "<H", vtable + slot)
+        offset = _number(self.data, U16, slot)
         return self.position + offset if offset else 0
 
-    def _scalar(self, number: int, form: str, default: int) -> int:
+    def _scalar(self, number: int, form: struct.Struct, default: int) -> int:
         position = self.position_of(number)
         return _number(self.data, form, position) if position else default
 
     def int8(self, number: int, default: int = 0) -> int:
-        return self._scalar(number, "<b", default)
+        return self._scalar(number, I8, default)
 
     def uint8(self, number: int, default: int = 0) -> int:
-        return self._scalar(number, "<B", default)
+        return self._scalar(number, U8, default)
 
     def int32(self, number: int, default: int = 0) -> int:
-        return self._scalar(number, "<i", default)
+        return self._scalar(number, I32, default)
 
     def uint32(self, number: int, default: int = 0) -> int:
-        return self._scalar(number, "<I", default)
+        return self._scalar(number, U32, default)
 
     def uint64(self, number: int, default: int = 0) -> int:
-        return self._scalar(number, "<Q", default)
+        return self._scalar(number, U64, default)
 
     def float32(self, number: int, default: float = 0.0) -> float:
         position = self.position_of(number)
         if not position:
             return default
-        _number(self.data, "<I", position)
+        _number(self.data, U32, position)
         return float(struct.unpack_from("<f", self.data, position)[0])
 
     def table(self, number: int) -> FlatTable | None:
@@ -182,8 +187,8 @@ class FlatTable:
         return self.data[start : start + length].decode("utf-8", "replace")
 
     def _follow(self, position: int) -> int:
-        target = position + _number(self.data, "<I", position)
-        _number(self.data, "<i", target)
+        target = position + _number(self.data, U32, position)
+        _number(self.data, I32, target)
         return target
 
     def vector(self, number: int, item_bytes: int) -> tuple[int, int]:
@@ -192,7 +197,7 @@ class FlatTable:
         if not position:
             return 0, 0
         start = self._follow(position)
-        length = _number(self.data, "<I", start)
+        length = _number(self.data, U32, start)
         if length > MAX_VECTOR or start + 4 + length * item_bytes > len(self.data):
             raise ModelError("a vector reaches beyond the end of the file", where=f"offset {start}")
         return start + 4, length

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from functools import cache, cached_property
+from itertools import chain
 from math import isfinite, isnan, prod
 from typing import Any
 
@@ -205,6 +206,18 @@ class Graph:
         shape = self.tensors[name].shape
         order = self.turned.get(name, range(len(shape)))
         return tuple(shape[order.index(axis)] for axis in range(len(shape)))
+
+    @cached_property
+    def is_tidy(self) -> bool:
+        """Whether somebody needs each operator and each tensor; raises a ModelError where their order is none."""
+        needed = set(self.outputs)
+        for op in reversed(self.ops):
+            if needed.isdisjoint(op.outputs):
+                return False
+            needed.update(filter(None, op.inputs))
+        needed.update(chain.from_iterable(op.outputs for op in self.ops), self.inputs)
+        _check_order(self)
+        return needed.issuperset(self.tensors)
 
     @cached_property
     def producers(self) -> dict[str, Op]:

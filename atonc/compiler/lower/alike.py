@@ -4,7 +4,6 @@ decide about forms, so a compilation never shares them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -14,7 +13,7 @@ from atonc.compiler.lower.conv.lanes import POOLING
 from atonc.compiler.plan.aliases import root
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.form import Alternative, Form
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import dataclass, replace
 from atonc.machine.hw.target import Target
 
 if TYPE_CHECKING:
@@ -37,11 +36,13 @@ class AlikeForms:
 
     def __init__(self) -> None:
         self.known: dict[Hashable, KnownForm] = {}
+        self._targets: dict[Hashable, int] = {}
+        self._target: tuple[Target, int] | None = None  # the last one, and its number
 
     def form(self, op: Op, context: Context, lower: Lower) -> Form | ReasonedCall:
         """What a layer like this one has, under the names of this one; if there was none, what `lower` makes. The first
         one gets its form as all others do, so that nothing depends on what was lowered before."""
-        key, names = outline(op, context), _neighbours(op, context)
+        key, names = (self._number(context.facts.target), outline(op, context)), _neighbours(op, context)
         known = self.known.get(key)
         if known is None:
             lowered = lower(context.copy())  # which keeps what it wrote
@@ -57,14 +58,22 @@ class AlikeForms:
         return found
 
 
+    def _number(self, target: Target) -> int:
+        """Equal ones have the same."""
+        if self._target is None or self._target[0] is not target:
+            same = target.machine, target.programmed_by, target.trust, target.weights_near, target.ram_scarce
+            self._target = target, self._targets.setdefault(same, len(self._targets))
+        return self._target[1]
+
+
 def outline(op: Op, context: Context) -> Hashable:
-    """All that its form follows from, but names and values."""
+    """All that its form follows from, but names, values and the target."""
     facts = context.facts
     tensors = tuple(_looks(name, op, context) for name in (*op.inputs, *op.outputs))
     same = tuple(op.inputs.index(name) for name in op.inputs)
     copied = tuple(root(name, context.aliases) in context.shifted_copies for name in op.inputs if name)
     free = facts.free_bytes.get(op.name, 0) if _may_have_border(op, context) else 0
-    return op.kind, repr(sorted(op.attrs.items())), tensors, same, copied, free, facts.room, _target(facts.target)
+    return op.kind, repr(sorted(op.attrs.items())), tensors, same, copied, free, facts.room
 
 
 def _looks(name: str, op: Op, context: Context) -> Hashable:
@@ -89,10 +98,6 @@ def _counts(reader: Op) -> bool:
 def _may_have_border(op: Op, context: Context) -> bool:
     """The only layers that ask how much memory is free beside them."""
     return op.kind == "conv" and context.tensor(op.inputs[1]).shape[1:3] == (3, 3)
-
-
-def _target(target: Target) -> Hashable:
-    return target.machine, target.programmed_by, target.trust, target.weights_near, target.ram_scarce
 
 
 def _neighbours(op: Op, context: Context) -> tuple[str, ...]:

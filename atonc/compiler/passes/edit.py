@@ -7,13 +7,15 @@ it, a list replaces it; what the rule appends itself stands before that. What no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import wraps
+from itertools import chain
+from operator import is_
 from typing import Any
 
 from atonc.compiler.ir import Array, Graph, Op, Quantisation, Tensor, check
 from atonc.compiler.ops.values import Arg, Real, same_codes
+from atonc.machine.base.frozen import replace
 
 Rule = Callable[[Op, "Editor"], Sequence[Op] | None]
 Pass = Callable[[Graph], Graph]
@@ -28,8 +30,9 @@ class Editor:
         self.ops: list[Op] = []
         self.outputs = set(graph.outputs)
         self.moved: dict[str, str] = {}
-        self.readers = Counter(name for op in graph.ops for name in op.inputs if name)
+        self.readers = Counter(chain.from_iterable(op.inputs for op in graph.ops))
         self.readers.update(graph.outputs)
+        self.readers.pop("", None)
         self._index: dict[str, int] = {}
         self._made: dict[tuple[str, str], str] = {}
 
@@ -51,6 +54,8 @@ class Editor:
         return self.readers[name] == 1 and name not in self.outputs
 
     def current(self, op: Op) -> Op:
+        if not self.moved:
+            return op
         inputs = tuple(self.resolve(name) for name in op.inputs)
         return op if inputs == op.inputs else replace(op, inputs=inputs)
 
@@ -128,6 +133,9 @@ class Editor:
         return True
 
     def finish(self) -> Graph:
+        before = self.graph
+        if before.is_tidy and _same(self.ops, before.ops) and _same(self.tensors.values(), before.tensors.values()):
+            return before
         needed, kept = set(self.graph.outputs), []
         for op in reversed(self.ops):
             if any(name in needed for name in op.outputs):
@@ -138,6 +146,10 @@ class Editor:
         needed.update(self.graph.inputs)
         tensors = {name: tensor for name, tensor in self.tensors.items() if name in needed}
         return check(replace(self.graph, tensors=tensors, ops=tuple(kept)), self.graph.tensors)
+
+
+def _same(some: Collection[object], others: Collection[object]) -> bool:
+    return len(some) == len(others) and all(map(is_, some, others))
 
 
 def renamed(ops: Iterable[Op], names: Mapping[str, str]) -> tuple[Op, ...]:

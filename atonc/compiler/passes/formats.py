@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from atonc.compiler.passes.edit import Editor, real_data, renamed, rewrite, rewr
 from atonc.compiler.passes.layers import WEIGHTED, bias_values
 from atonc.machine.base.declare import did_you_mean
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import replace
 from atonc.machine.base.words import count
 
 

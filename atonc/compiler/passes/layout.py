@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -20,6 +19,7 @@ from atonc.compiler.ops.registry import filed
 from atonc.compiler.ops.shapes import ALONG_AXIS
 from atonc.compiler.passes.edit import Editor, renamed, rewrite, rewrites, same_format
 from atonc.machine.base.errors import InputError
+from atonc.machine.base.frozen import replace
 
 Order = tuple[int, ...]
 Shape = tuple[int, ...]

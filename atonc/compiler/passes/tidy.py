@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -57,21 +58,30 @@ def _keep_results(op: Op, editor: Editor, values: list[np.ndarray]) -> list[Op]:
 
 def merge_constants(graph: Graph) -> Graph:
     """Equal constants are one constant."""
-    first: dict[tuple[object, ...], str] = {}
-    moved: dict[str, str] = {}
-    for name, tensor in graph.tensors.items():
-        if tensor.data is not None and name not in graph.outputs:
-            moved[name] = first.setdefault(_content(tensor), name)
+    constants = {name: t for name, t in graph.tensors.items() if t.data is not None and name not in graph.outputs}
+    looks = {name: _looks(tensor) for name, tensor in constants.items()}
+    alike = Counter(looks.values())
+    first: dict[object, str] = {}
+    moved = {
+        name: first.setdefault((looks[name], _content(tensor)), name)
+        for name, tensor in constants.items()
+        if alike[looks[name]] > 1
+    }
     gone = {name for name, kept in moved.items() if kept != name}
+    if not gone:
+        return graph
     tensors = {name: tensor for name, tensor in graph.tensors.items() if name not in gone}
     return check(replace(graph, ops=renamed(graph.ops, moved), tensors=tensors), graph.tensors)
 
 
-def _content(tensor: Tensor) -> tuple[object, ...]:
-    quant, data = tensor.quant, tensor.data
+def _looks(tensor: Tensor) -> tuple[object, ...]:
+    quant = tensor.quant
     scales = () if quant is None else (quant.scales.tobytes(), quant.zero_points.tobytes(), quant.axis)
-    content = b"" if data is None else data.tobytes()
-    return tensor.dtype, tensor.shape, scales, hashlib.sha256(content).digest()
+    return tensor.dtype, tensor.shape, scales
+
+
+def _content(tensor: Tensor) -> bytes:
+    return hashlib.sha256(b"" if tensor.data is None else tensor.data.tobytes()).digest()
 
 
 def merge_repeats(graph: Graph) -> Graph:

@@ -87,6 +87,7 @@ class Meter:
         loads = np.zeros((len(self.traffic.moves), self._low.size))
         np.add.at(loads, steps, shares.T)
         self._loads = loads  # cycles of every bank in every step
+        self._busiest: list[float] = loads.max(axis=1).tolist()  # bank of every step
 
     @property
     def cycles(self) -> float:
@@ -122,6 +123,7 @@ class Meter:
             for other, amount in self.traffic.moves[step].items():
                 load += self._shares(self.sizes[other], amount, np.array([self.addresses[other]]))
             self._loads[step] = load[:, 0]
+            self._busiest[step] = float(load.max())
 
     def _shares(self, sizes: int | Ints, amounts: int | Ints, starts: Ints) -> Cycles:
         """Cycles of every bank (rows) for so many bytes of items that begin at each of `starts` (columns)."""
@@ -129,4 +131,4 @@ class Meter:
         return amounts * self._per_byte[:, None] * np.maximum(inside, 0) / sizes
 
     def _cycles(self, step: int) -> float:
-        return max(self.traffic.floor[step], float(self._loads[step].max()))
+        return max(self.traffic.floor[step], self._busiest[step])

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from typing import NamedTuple
 
 from atonc.compiler.plan.aliases import begins, root
 from atonc.compiler.plan.lives import spans
 from atonc.compiler.plan.types import Buffer, BufferKind, CpuPlan, Planned, StepPlan
 from atonc.machine.base.errors import ModelError
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import dataclass, replace
 from atonc.machine.hw.limits import ALIGNED, CPU_CACHE_LINE, READ_ALIGNMENT, WRITE_ALIGNMENT
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     """One step's use of a buffer; `aligned`: engines start where any memory takes it."""
 
     step: int

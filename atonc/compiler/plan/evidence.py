@@ -67,7 +67,7 @@ def _engine_grade(config: StrengConfig, role: str, trust: Trust) -> UnitGrade:
 def chain_texts(task: Task) -> tuple[str, ...]:
     """Canonical; a task is one chain, unless it was merged from some that nothing connects."""
     units = {**task.units, **{name: use.config for name, use in task.engines.items()}}
-    shape = Shape.of(units, ((w.source, w.target, w.port, bool(w.keep or w.stop_after)) for w in task.wires))
+    shape = Shape.of(units, [(w.source, w.target, w.port, bool(w.keep or w.stop_after)) for w in task.wires])
     return tuple(text for _, text in texts_of(shape))
 
 

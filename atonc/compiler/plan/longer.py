@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 
 from atonc.compiler.plan.streams import as_reader, in_turns
 from atonc.compiler.plan.task import ENGINE, EngineUse, Purpose, Task, Wire
+from atonc.machine.base.frozen import replace
 from atonc.machine.hw.fields import UnitConfig, changed
 from atonc.machine.hw.units.activ import THRESHOLD_RELU, ActivConfig
 from atonc.machine.hw.units.arith import AFFINE, ArithConfig
@@ -50,7 +50,7 @@ def follow(
         order = producer.engines[writer].config
         engines[names[name]] = result if use.writes else EngineUse(use.buffer, as_reader(order))
     kept = (wire for wire in before.wires if keep or wire.target != writer)
-    more = (replace(wire, source=names[wire.source], target=names[wire.target]) for wire in work.wires)
+    more = (wire._replace(source=names[wire.source], target=names[wire.target]) for wire in work.wires)
     origin = dict.fromkeys((*producer.origin, *(work.origin if work.purpose == Purpose.COMPUTE else ())))
     return replace(producer, origin=tuple(origin), units=units, engines=engines, wires=(*kept, *more))
 
@@ -89,7 +89,7 @@ def mirrored(task: Task) -> Task | None:
     turned = {n: unit.turned for n, unit in task.units.items() if isinstance(unit, ArithConfig) and unit.turned}
     if not turned:
         return None
-    wires = tuple(replace(wire, port=1 - wire.port) if wire.target in turned else wire for wire in task.wires)
+    wires = tuple(wire._replace(port=1 - wire.port) if wire.target in turned else wire for wire in task.wires)
     return replace(task, units={**task.units, **turned}, wires=wires)
 
 

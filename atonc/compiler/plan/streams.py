@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import lru_cache
 
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import dataclass, replace
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.units.stream_engine import FARTHEST_PIXEL, LARGEST_RASTER, USUAL_LINE, StrengConfig, is_seen
 

@@ -4,14 +4,14 @@ first, `place` the second."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property
+from typing import NamedTuple
 
 from atonc.compiler.plan.flow import Scan, TaskFlow
 from atonc.compiler.plan.streams import merged
-from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.fields import UnitConfig
+from atonc.machine.base.frozen import dataclass, replace
+from atonc.machine.hw.fields import UnitConfig, derived
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
 ENGINE = "STRENG"
@@ -69,8 +69,7 @@ class EngineUse:
         return f"{self.buffer} ({self.order})"
 
 
-@dataclass(frozen=True)
-class Wire:
+class Wire(NamedTuple):
     """From a unit of the task to a port of another: all frames, `drop` and `keep` in turn, or only the first ones."""
 
     source: str
@@ -93,11 +92,19 @@ class Task:
     purpose: Purpose = Purpose.COMPUTE
     cost: int = 0  # elements of its longest stream, roughly: the longest task of a group comes first
 
-    def readers(self) -> list[EngineUse]:
-        return [use for use in self.engines.values() if not use.writes]
+    def readers(self) -> tuple[EngineUse, ...]:
+        return self._readers
 
-    def writers(self) -> list[EngineUse]:
-        return [use for use in self.engines.values() if use.writes]
+    def writers(self) -> tuple[EngineUse, ...]:
+        return self._writers
+
+    @derived
+    def _readers(self) -> tuple[EngineUse, ...]:
+        return tuple([use for use in self.engines.values() if not use.config.to_memory])
+
+    @derived
+    def _writers(self) -> tuple[EngineUse, ...]:
+        return tuple([use for use in self.engines.values() if use.config.to_memory])
 
     def kinds(self) -> list[str]:
         return [config.KIND for config in self.units.values()]

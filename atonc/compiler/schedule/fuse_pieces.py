@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from atonc.compiler.plan.flow import EACH_PIECE
 from atonc.compiler.plan.longer import IDENTITY, MOST_SPACERS, follow, inserted, moved_writer, sender
@@ -25,6 +24,7 @@ from atonc.compiler.schedule.merging import (
     writers_of,
 )
 from atonc.compiler.schedule.types import Apart, LoweredOperator, Merge
+from atonc.machine.base.frozen import replace
 from atonc.machine.hw.limits import ALIGNED
 
 

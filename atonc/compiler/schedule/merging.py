@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
-from dataclasses import replace
 
 from atonc.compiler.plan.aliases import begins, root
 from atonc.compiler.plan.evidence import chain_texts, untrusted
@@ -13,7 +12,7 @@ from atonc.compiler.plan.task import ENGINE, Task, TaskGroup
 from atonc.compiler.plan.types import Buffer
 from atonc.compiler.schedule.lives import Lives
 from atonc.compiler.schedule.types import LoweredOperator, Merge
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import dataclass, replace
 from atonc.machine.hw.limits import MOST_READERS, MOST_WRITERS, UNITS
 from atonc.machine.hw.safety.evidence import PUBLISHED, Trust
 

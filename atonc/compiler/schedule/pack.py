@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, groupby
@@ -60,13 +59,13 @@ def in_epochs(
         left = [task for task in left if id(task) not in taken]
 
 
-def _with_room(tasks: Sequence[Task], needed: Mapping[int, Counter[str]], spare: int) -> list[Task]:
+def _with_room(tasks: Sequence[Task], needed: Mapping[int, Mapping[str, int]], spare: int) -> list[Task]:
     """The first task, and each of the others that an epoch has room for."""
-    found, used = [tasks[0]], needed[id(tasks[0])].copy()
+    found, used = [tasks[0]], dict(needed[id(tasks[0])])
     for task in tasks[1:]:
         if fits(needed[id(task)], used, spare) and all(apart(task, other) for other in found):
             found.append(task)
-            used.update(needed[id(task)])
+            used |= {kind: used.get(kind, 0) + count for kind, count in needed[id(task)].items()}
     return found
 
 
@@ -76,17 +75,17 @@ def fewer(tasks: Sequence[Task]) -> Iterator[tuple[Task, ...]]:
         yield from ((tasks[0], *others) for others in combinations(tasks[1:], count))
 
 
-def fits(needed: Counter[str], used: Counter[str], spare: int = 0) -> bool:
+def fits(needed: Mapping[str, int], used: Mapping[str, int], spare: int = 0) -> bool:
     """`spare`: engines that shall be left."""
-    enough = needed[ENGINE] + used[ENGINE] + spare <= UNITS[ENGINE]
-    return enough and all(count + used[kind] <= _MOST[kind] for kind, count in needed.items())
+    enough = needed.get(ENGINE, 0) + used.get(ENGINE, 0) + spare <= UNITS[ENGINE]
+    return enough and all([count + used.get(kind, 0) <= _MOST[kind] for kind, count in needed.items()])
 
 
-def units_of(task: Task) -> Counter[str]:
-    found = Counter(task.kinds())
-    for use in task.engines.values():
-        found[ENGINE] += 1
-        found["writers" if use.config.to_memory else "readers"] += 1
+def units_of(task: Task) -> Mapping[str, int]:
+    readers, writers = len(task.readers()), len(task.writers())
+    found = {ENGINE: readers + writers, "readers": readers, "writers": writers}
+    for config in task.units.values():
+        found[config.KIND] = found.get(config.KIND, 0) + 1
     return found
 
 

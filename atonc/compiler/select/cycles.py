@@ -26,7 +26,6 @@ from atonc.machine.hw.units.arith import ArithConfig
 Buffers = Mapping[str, Buffer]
 
 MOST_KNOWN = 1 << 12  # epochs whose cycles are remembered
-ROW_BYTES = 6  # of a table: three numbers of 16 bits
 
 
 def cycles_of(groups: Iterable[TaskGroup], buffers: Buffers, target: Target) -> int:
@@ -74,7 +73,7 @@ def _without_table(config: UnitConfig) -> tuple[UnitConfig, int, int]:
     """Keeps only the size of a table, and how many of its rows hold numbers: so many does the program write."""
     if not isinstance(config, ArithConfig) or not config.table:
         return config, 0, 0
-    return changed(config, table=b""), len(config.table), -(-len(config.table.rstrip(b"\0")) // ROW_BYTES)
+    return changed(config, table=b""), len(config.table), config.filled_rows
 
 
 def assumed_epoch(tasks: Sequence[Task], buffers: Buffers, target: Target) -> Epoch:

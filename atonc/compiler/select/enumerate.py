@@ -13,16 +13,15 @@ and every row has one draft, which nobody hears of again if it is refused or bea
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import replace
 from functools import partial, reduce
 from itertools import chain
 from math import inf
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.form import Alternative, Form, Refusal, RefusedForm
 from atonc.compiler.select.variants import Variant
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import dataclass, replace
 
 
 class Draft(Protocol):
@@ -218,8 +217,7 @@ def blamed(known: RefusedForm | None, new: RefusedForm, last: bool) -> RefusedFo
     return new if last else known
 
 
-@dataclass(frozen=True, eq=False)
-class _State:
+class _State(NamedTuple):
     subject: Any
     draft: Any
     number: int  # of the next decision

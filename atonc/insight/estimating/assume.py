@@ -5,8 +5,8 @@ no extremes."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from math import isqrt, log2, prod, sqrt
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from atonc.compiler.ir import Array, Graph, Op, Quantisation, Tensor
 from atonc.compiler.lower.registry import recipe_for
 from atonc.compiler.ops import is_move
 from atonc.compiler.ops.functions import FUNCTIONS, RANGES
+from atonc.machine.base.frozen import replace
 
 WEIGHTED = ("conv", "dense", "transpose_conv", "matmul")
 JOINS = ("add", "sub", "mul", "div", "minimum", "maximum")
@@ -188,20 +189,23 @@ def _plain_layer(op: Op, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     if weights.data is None or weights.quant is None or x.quant is None or y.quant is None or not weights.elements:
         return {}
     count, zero = prod(weights.shape[1:]), _middle(weights)
-    rows = np.ones((weights.shape[0], count), np.int16)
+    small = weights.dtype == "int8" and not zero  # the numbers are the codes
+    kind: type[np.signedinteger[Any]] = np.int8 if small else np.int16
+    rows = np.ones((weights.shape[0], count), kind)
     half = (count - isqrt(count)) // 2  # of signs, the same turned round, and ones for sums as large as usual
     bits = np.frombuffer(np.random.default_rng(weights.shape).bytes(len(rows) * half), np.uint8)
-    signs = (bits & 2).reshape(len(rows), half).astype(np.int16) - 1
+    signs = (bits & 2).reshape(len(rows), half).astype(kind) - 1
     rows[:, :half], rows[:, count - half :] = signs, -signs[:, ::-1]
     rows[:, 0] *= LARGEST
     rows[:, -1] *= LARGEST
-    codes = np.clip(rows + zero, *weights.code_range).astype(weights.data.dtype).reshape(weights.shape)
+    codes = rows if small else np.clip(rows + zero, *weights.code_range).astype(weights.data.dtype)
     scale = y.scale / x.scale * 2.0 ** -round(log2(LARGEST + sqrt(count)))
-    found = {weights.name: replace(weights, data=codes, quant=Quantisation.per_tensor(scale, zero))}
+    quant = Quantisation.per_tensor(scale, zero)
+    found = {weights.name: replace(weights, data=codes.reshape(weights.shape), quant=quant)}
     bias = tensors[op.inputs[2]] if len(op.inputs) > 2 and op.inputs[2] else None
     if bias is not None and bias.data is not None:
-        quant = None if bias.quant is None else Quantisation.per_tensor(scale * x.scale)
-        found[bias.name] = replace(bias, data=np.zeros_like(bias.data), quant=quant)
+        of_bias = None if bias.quant is None else Quantisation.per_tensor(scale * x.scale)
+        found[bias.name] = replace(bias, data=np.zeros_like(bias.data), quant=of_bias)
     return found
 
 

@@ -17,6 +17,7 @@ from atonc.machine.base.errors import plain
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
+    from dataclasses import replace as replace
 else:
 
     def dataclass(cls=None, /, *, frozen=False, eq=True, repr=True, **rare):
@@ -26,6 +27,19 @@ else:
             return _made(cls, eq, repr)
 
         return made if cls is None else made(cls)
+
+    def replace(thing, /, **changes):
+        """As in the library. Where a constructor only sets fields, they are copied: many times quicker."""
+        names = _COPIED.get(thing.__class__)
+        if names is None:
+            return dataclasses.replace(thing, **changes)
+        own = vars(thing)
+        values = {**own, **changes} if len(own) == len(names) else {name: own[name] for name in names} | changes
+        if len(values) != len(names):
+            raise TypeError(f"{thing.__class__.__name__} has no field {', '.join(sorted(values.keys() - set(names)))}")
+        copy = object.__new__(thing.__class__)
+        object.__setattr__(copy, "__dict__", values)
+        return copy
 
 
 def _has_other_base(cls: type) -> bool:
@@ -108,6 +122,9 @@ def _constructor(cls: Any) -> Callable[..., None]:
     return __init__
 
 
+_COPIED: dict[type, tuple[str, ...]] = {}  # fields of classes whose constructor does nothing else
+
+
 def _written(cls: Any) -> Callable[..., None]:
     """Every field is a name in the text, its default a name in what the text sees."""
     seen: dict[str, Any] = {"_set": object.__setattr__, "_absent": dataclasses.MISSING}
@@ -119,6 +136,8 @@ def _written(cls: Any) -> Callable[..., None]:
     parameters = ["self", *(_parameter(f) for f in given if not f.kw_only), *(["*", *named] if named else [])]
     values = ", ".join(f"{f.name!r}: {_value(f)}" for f in fields if f.init or _is_made(f))
     more = "; self.__post_init__()" if hasattr(cls, "__post_init__") else ""
+    if not more and len(given) == len(fields):
+        _COPIED[cls] = tuple(f.name for f in fields)
     exec(f"def __init__({', '.join(parameters)}): _set(self, '__dict__', {{{values}}}){more}", seen)
     constructor: Callable[..., None] = seen["__init__"]
     constructor.__qualname__ = f"{cls.__qualname__}.__init__"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
-from functools import cached_property
 
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.fields import UnitConfig
+from atonc.machine.hw.fields import UnitConfig, derived
 from atonc.machine.hw.units.activ import FUNCTION, ActivConfig
 from atonc.machine.hw.units.arith import ArithConfig, used_rows
 from atonc.machine.hw.units.stream_engine import StrengConfig
@@ -54,26 +53,26 @@ class Epoch:
     def destinations(self, unit: str) -> tuple[Link, ...]:
         return self._from.get(unit, ())
 
-    @cached_property
+    @derived
     def _engines(self) -> Mapping[str, StrengConfig]:
         return {name: config for name, config in self.units.items() if isinstance(config, StrengConfig)}
 
-    @cached_property
+    @derived
     def _readers(self) -> Mapping[str, StrengConfig]:
         return {name: config for name, config in self._engines.items() if not config.to_memory}
 
-    @cached_property
+    @derived
     def _writers(self) -> Mapping[str, StrengConfig]:
         return {name: config for name, config in self._engines.items() if config.to_memory}
 
-    @cached_property
+    @derived
     def _into(self) -> Mapping[str, Mapping[int, Link]]:
         found: dict[str, dict[int, Link]] = {}
         for link in self.links:
             found.setdefault(link.destination, {})[link.port] = link
         return found
 
-    @cached_property
+    @derived
     def _from(self) -> Mapping[str, tuple[Link, ...]]:
         return _grouped((link.source, link) for link in self.links)
 

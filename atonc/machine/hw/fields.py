@@ -88,10 +88,10 @@ def changed(config: C, **values: Any) -> C:
     """`dataclasses.replace` of a configuration. It has dozens of fields and derives nothing from them: a copy of them
     all is many times quicker than the constructor."""
     kind = type(config)
-    copy = object.__new__(kind)
+    copy: C = object.__new__(kind)
     own = vars(copy)
     own.update(vars(config))
-    for name in _derived(cast(Hashable, kind)):
+    for name in _derived(kind):  # type: ignore[arg-type]
         if name in own:
             del own[name]
     fields = len(own)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import cache, lru_cache
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.epoch import Epoch
@@ -183,8 +183,7 @@ def context_form(link: Link) -> str | None:
 _PORT_LETTERS = {"CONVACC": "fka", "ARITH": "xy"}
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(NamedTuple):
     """An epoch without its configurations: all that the text says."""
 
     labels: tuple[tuple[str, str], ...]  # unit -> IN, OUT or its kind
@@ -192,7 +191,7 @@ class Shape:
 
     @staticmethod
     def of(units: Mapping[str, UnitConfig], wires: Iterable[tuple[str, str, int, bool]]) -> Shape:
-        return Shape(tuple((name, _label(config)) for name, config in units.items()), tuple(wires))
+        return Shape(tuple([(name, _label(config)) for name, config in units.items()]), tuple(wires))
 
 
 def _label(config: UnitConfig) -> str:

@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import field, fields, replace
+from dataclasses import field, fields
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 from atonc.machine.base.disk import read_text, read_toml
 from atonc.machine.base.errors import InputError, plain
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import dataclass, replace
 
 # ----------------------------------------------------------------------------------------------------------------------
 # JSON as people write it by hand: with comments and trailing commas. ST's pool and machine files need both.
@@ -201,7 +201,10 @@ class Machine:
 
     def memory_at(self, address: int) -> MemoryBank | None:
         address = secure(address)
-        return next((bank for base, end, bank in self._spans if base <= address < end), None)
+        for base, end, bank in self._spans:
+            if base <= address < end:
+                return bank
+        return None
 
     @cached_property
     def _spans(self) -> tuple[tuple[int, int, MemoryBank], ...]:

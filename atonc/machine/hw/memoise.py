@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -31,6 +31,6 @@ def memoise(function: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[T,
         found = results.get(asked, _NOTHING)
         if found is _NOTHING:
             found = results[asked] = function(item, *more, **named)
-        return cast(R, found)
+        return found  # type: ignore[no-any-return]
 
     return remembered

@@ -38,8 +38,7 @@ from atonc.machine.hw.units.convacc import FRAME_ZERO, ConvaccConfig, crop_end
 RINGS = {1: (True, False), MAX_CHAIN: (False, True)}  # units -> sums through the switch or not, the better way first
 
 
-@dataclass(frozen=True)
-class FeatureMode:
+class FeatureMode(NamedTuple):
     """How features are read: element size and sign."""
 
     simd: int

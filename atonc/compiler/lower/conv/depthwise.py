@@ -10,7 +10,6 @@ small blocks read fewer bytes at a time from the picture.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from math import inf, lcm
 
@@ -51,7 +50,7 @@ from atonc.compiler.plan.task import Purpose, TaskGroup
 from atonc.compiler.select.enumerate import AS_IT_IS, Deciding, Pieces, Steps, best, tried
 from atonc.compiler.select.enumerate import first as first_of
 from atonc.compiler.select.variants import Variant
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import dataclass, replace
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, MAX_CHAIN, UNITS
 from atonc.machine.hw.safety.evidence.trust import longest_run, units_trusted
@@ -118,14 +117,17 @@ def _blocks_of(
     joined: bool,
     exactly: bool = False,
 ) -> Iterator[Cut]:
+    if mode.deep or not (joined or pictures_trusted(parts, mode, layer.trust)):
+        return
     multiplier = layer.outputs // layer.area.channels
     rows, columns = parts[0].window
+    least, channels = least_batch(mode, rows), max(batches)
     most_kernels, most_batch, most_weights, most_line = limits(mode, rows, columns)
     most = min(most_kernels, most_batch, most_line // max(part.area.width for part in parts))
-    for batch in batches if not mode.deep and (joined or pictures_trusted(parts, mode, layer.trust)) else ():
-        if not least_batch(mode, rows) <= batch <= most or (not exactly and layer.large and ALIGNED % batch):
+    for batch in batches:
+        if not least <= batch <= most or (not exactly and layer.large and ALIGNED % batch):
             continue  # parts of large buffers begin at aligned addresses
-        if 0 < max(batches) % batch < least_batch(mode, rows):
+        if 0 < channels % batch < least:
             continue  # nothing would fit the channels that are left
         kernels, repeats = _kernels(batch, multiplier, most_kernels)
         if kernels * batch * rows * columns > most_weights:

@@ -13,10 +13,10 @@ Transposed convolutions as plain ones: outputs with the same remainder modulo th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import chain, pairwise, product
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.plan.streams import Area
 from atonc.compiler.select.rules import CONV_LINES, CONV_PADDING
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import dataclass, replace
 from atonc.machine.hw.limits import LEAST_FRAME, LEAST_PLAIN
+from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.safety.evidence import PUBLISHED, Trust
 from atonc.machine.hw.safety.evidence.trust import padding_grade
 
@@ -34,6 +35,7 @@ WINDOW = 3  # height and width of the windows that large kernels are cut into
 WIDEST = 5  # columns of a window, where a kernel is cut as ST's releases 2.x do
 MAX_PADDING = 1  # rows or columns of zeros that a unit adds to a 3x3 window
 
+T = TypeVar("T")
 Sides = tuple[int, int, int, int]  # top, left, bottom, right
 
 
@@ -153,7 +155,7 @@ def phases(area: Area, weights: Weights, sliding: Sliding, cut: int = 0, native:
     return result
 
 
-def seeing(parts: Iterable[Part]) -> tuple[Part, ...]:
+def seeing(parts: Iterable[T]) -> tuple[T, ...]:
     """The parts of a phase: there must be one that sees the picture."""
     found = tuple(parts)
     if not found:
@@ -186,7 +188,7 @@ def _parts(
     parts = []
     for taps_y in _groups(weights.shape[1], jump[0], native, WINDOW):
         for taps_x in _groups(weights.shape[2], jump[1], native, WINDOW):
-            part = weights[:, taps_y][:, :, taps_x]
+            part = _taps_of(weights, taps_y, taps_x)
             tall, wide = part.shape[1:3]
             origin = start[0] + taps_y.start * dilation[0], start[1] + taps_x.start * dilation[1]
             rows = axis_of(area.height, origin[0], step[0], tall, moves, size[0], border[::2])
@@ -251,22 +253,28 @@ def part_of(area: Area, weights: Weights, rows: WindowAxis, columns: WindowAxis,
     free = rows.room if view.line == area.line * rows.step else (0, 0)  # else one line alone, longer than it is
     room = (free[0], columns.room[0], free[1], columns.room[1])
     spare = (rows.spare[0], columns.spare[0], rows.spare[1], columns.spare[1])
-    return Part(view, weights[:, rows.taps][:, :, columns.taps], padding, stride, room=room, spare=spare)
+    return Part(view, _taps_of(weights, rows.taps, columns.taps), padding, stride, room=room, spare=spare)
+
+
+def _taps_of(weights: Weights, rows: slice, columns: slice) -> Weights:
+    """Some of them; all of them are the same object: what is known of it need not be worked out again."""
+    some = weights[:, rows, columns]
+    return weights if some.shape == weights.shape else some
 
 
 def stepped(area: Area, row: int, row_step: int, rows: int, column: int, column_step: int, columns: int) -> Area:
-    """One row and column in every `stride`. Engines want lines that do not overlap, last step included."""
+    """One row and column in every `stride`."""
+    line, pixel = _steps(area, row_step, rows, column_step, columns)
+    offset = area.offset + row * area.line + column * area.pixel
+    return Area(rows, columns, area.channels, max(line, columns * pixel), pixel, offset, area.element_bytes)
+
+
+def _steps(area: Area, row_step: int, rows: int, column_step: int, columns: int) -> tuple[int, int]:
+    """Bytes between lines and between pixels. Engines want lines that do not overlap, last step included."""
     pixel, line = area.pixel * column_step, area.line * row_step
     if line < columns * pixel and rows > 1:
         raise lines_overlap(replace(area, width=columns, pixel=pixel, line=line))
-    return replace(
-        area,
-        height=rows,
-        width=columns,
-        line=max(line, columns * pixel),
-        pixel=pixel,
-        offset=area.offset + row * area.line + column * area.pixel,
-    )
+    return line, pixel
 
 
 def lines_overlap(area: Area) -> Refusal:
@@ -282,15 +290,27 @@ def is_plain(part: Part) -> bool:
 def widen(part: Part, trust: Trust = PUBLISHED) -> Part:
     """A window of 3 rows and at least 3 columns, with zeros where the part's own window is smaller: of the ways to do
     it, one whose padding may be relied on, if there is any."""
-    rows, columns = part.window
-    top, left, bottom, right = part.padding
-    vertical = _widenings(rows, part.area.height, (top, bottom), part.room[::2], part.spare[::2])
-    horizontal = _widenings(columns, part.area.width, (left, right), part.room[1::2], part.spare[1::2])
-    ways = (padded_as_seen(_widened(part, *way), trust) for way in product(vertical, horizontal))
+    shape = part.window, part.stride, part.padding, part.room, part.spare
+    way, padding = _best_widening(replace(part.area, offset=0), *shape, trust)
+    return replace(_widened(part, *way), padding=padding)
+
+
+@lru_cache(maxsize=1 << 12)
+def _best_widening(
+    area: Area, window: tuple[int, int], stride: int, padding: Sides, room: Sides, spare: Sides, trust: Trust
+) -> tuple[tuple[Widening, Widening], Sides]:
+    """Rows and columns, and the padding in the end. Layers have many parts that look alike."""
+    part = Part(area, np.zeros((1, *window, 1), np.int8), padding, stride, room=room, spare=spare)
+    top, left, bottom, right = padding
+    vertical = _widenings(window[0], area.height, (top, bottom), room[::2], spare[::2])
+    horizontal = _widenings(window[1], area.width, (left, right), room[1::2], spare[1::2])
+    ways = ((way, padded_as_seen(_widened(part, *way), trust)) for way in product(vertical, horizontal))
     best = next(ways)
-    if _overlap(best.area):
-        raise lines_overlap(best.area)
-    return next((way for way in chain((best,), ways) if _trusted(way, trust) and not _overlap(way.area)), best)
+    if _overlap(best[1].area):
+        raise lines_overlap(best[1].area)
+    all_ways = chain((best,), ways)
+    way, made = next((one for one in all_ways if _trusted(one[1], trust) and not _overlap(one[1].area)), best)
+    return way, made.padding
 
 
 def _overlap(area: Area) -> bool:
@@ -358,8 +378,16 @@ def _widenings(
     raise Refusal(CONV_PADDING, seen, "padding of 1, frames of 2x2", "pad first")
 
 
+@memoise
+def has_wide(weights: Weights) -> NDArray[np.bool_]:
+    """Which output channels have a weight beyond 8 bits."""
+    return np.asarray(((weights < -128) | (weights > 127)).any(axis=(1, 2, 3)))
+
+
 def narrow(part: Part, outputs: slice) -> list[Part]:
     """Parts whose weights fit 8 bits and add up to this one, as far as these outputs are concerned."""
+    if not has_wide(part.weights).any():
+        return [replace(part, weights=part.weights.astype(np.int8))]
     pieces, rest = list[Part](), part.weights
     while not pieces or rest[outputs].any():  # 255, the largest weight with a zero point of -128, takes three
         low = np.clip(rest, -128, 127)
@@ -386,26 +414,43 @@ class Stretch:
     step: int = 1
 
 
-def tap_phases(area: Area, weights: Weights, sliding: Sliding) -> list[Phase]:
-    moves = sliding.stride, sliding.dilation, sliding.padding[:2], sliding.out_size
-    axes = zip((area.height, area.width), weights.shape[1:3], *moves, strict=True)
-    return _phases(area, weights, [list(_plain(*axis)) for axis in axes], sliding.stride)
+@dataclass(frozen=True, eq=False)
+class Taps:
+    """All taps of a kernel by themselves: the stretches of rows and columns that see the same ones."""
 
+    area: Area
+    axes: tuple[tuple[Stretch, ...], ...]
+    stride: tuple[int, int]
 
-def transposed_tap_phases(
-    area: Area, weights: Weights, stride: tuple[int, int], cut: tuple[int, int], out_size: tuple[int, int]
-) -> list[Phase]:
-    """The same of a transposed convolution, whose outputs with one remainder modulo the stride see neighbours."""
-    axes = zip((area.height, area.width), weights.shape[1:3], stride, cut, out_size, strict=True)
-    return _phases(area, weights, [list(_transposed(*axis)) for axis in axes], (1, 1))
+    @classmethod
+    def of(cls, area: Area, weights: Weights, sliding: Sliding) -> Taps:
+        moves = sliding.stride, sliding.dilation, sliding.padding[:2], sliding.out_size
+        axes = zip((area.height, area.width), weights.shape[1:3], *moves, strict=True)
+        return cls(area, tuple(tuple(_plain(*axis)) for axis in axes), sliding.stride)
 
+    @classmethod
+    def transposed(
+        cls, area: Area, weights: Weights, stride: tuple[int, int], cut: tuple[int, int], out_size: tuple[int, int]
+    ) -> Taps:
+        """Of a transposed convolution, whose outputs with one remainder modulo the stride see neighbours."""
+        axes = zip((area.height, area.width), weights.shape[1:3], stride, cut, out_size, strict=True)
+        return cls(area, tuple(tuple(_transposed(*axis)) for axis in axes), (1, 1))
 
-def _phases(area: Area, weights: Weights, axes: Sequence[Sequence[Stretch]], stride: tuple[int, int]) -> list[Phase]:
-    found = []
-    for row, column in product(*axes):
-        parts = seeing(_tap_parts(area, weights, row, column, stride))
-        found.append(Phase(row.first, column.first, row.step, column.step, row.count, column.count, parts))
-    return found
+    @property
+    def counts(self) -> list[int]:
+        """How many taps each phase has."""
+        found = []
+        for row, column in product(*self.axes):
+            _steps(self.area, self.stride[0], row.count, self.stride[1], column.count)
+            found.append(len(seeing(product(row.inputs, column.inputs))))
+        return found
+
+    def phases(self, weights: Weights) -> list[Phase]:
+        found = []
+        for row, column in product(*self.axes):
+            parts = seeing(_tap_parts(self.area, weights, row, column, self.stride))
+            found.append(Phase(row.first, column.first, row.step, column.step, row.count, column.count, parts))
+        return found
 
 
 def _plain(size: int, taps: int, stride: int, dilation: int, before: int, outputs: int) -> Iterator[Stretch]:

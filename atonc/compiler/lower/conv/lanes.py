@@ -13,7 +13,6 @@ other lanes wait, and groups that meet in a word of the bus cannot stand side by
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from itertools import combinations
 from math import gcd, lcm
@@ -39,7 +38,7 @@ from atonc.compiler.schedule.pack import packed
 from atonc.compiler.select.cycles import cycles_of
 from atonc.compiler.select.enumerate import Deciding, Found, cheapest_of
 from atonc.compiler.select.variants import Variant
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import dataclass, replace
 from atonc.machine.hw.cycles.hardware import CONTROLLER
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, UNITS
 from atonc.machine.hw.memoise import memoise

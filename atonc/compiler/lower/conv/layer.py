@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,11 @@ from atonc.compiler.lower.conv.kernel_parts import (
     Ring,
     Sides,
     Sliding,
+    Taps,
+    has_wide,
     phases,
     stepped,
-    tap_phases,
     transposed_phases,
-    transposed_tap_phases,
 )
 from atonc.compiler.lower.conv.passes_2x import PassShape, channels_a_pass
 from atonc.compiler.lower.conv.requantise import (
@@ -47,7 +47,6 @@ from atonc.compiler.lower.conv.weight_sums import (
     Weights,
     ends,
     expected,
-    has_wide,
     magnitudes,
     possible,
     reached_sums,
@@ -72,6 +71,7 @@ from atonc.machine.hw.target import Target
 from atonc.machine.hw.units.arith import ArithConfig
 
 Real = NDArray[np.float64]
+T = TypeVar("T")
 
 CUT = "cut"  # of what a layer has worked out before
 
@@ -377,7 +377,7 @@ class ConvLayer:
         if narrow is None or self.weights.min() < LEAST or self.weights.max() > MOST:
             return found
         deep = narrow.deep and self.made_for.programmed_by == CONTROLLER  # drivers have no words for it
-        return [replace(mode, four_bits=narrow) if deep or not mode.deep else mode for mode in found]
+        return [mode._replace(four_bits=narrow) if deep or not mode.deep else mode for mode in found]
 
     def subtracted(self) -> tuple[int, ...]:
         """What units can take from the features, the zero point first."""
@@ -400,26 +400,46 @@ class ConvLayer:
         return self.zero - 128 if self.features_shifted else self.zero
 
     def phases(self, size: tuple[int, int]) -> list[Phase]:
-        found = self._phases(size)
-        if len(found) > MOST_PARTS:
-            raise Refusal(CONV_PHASES, f"{len(found):,} parts", f"at most {MOST_PARTS}", "a smaller stride")
+        """Always the same ones: what follows from their parts is remembered."""
+        key = ("phases", size)
+        if key not in self.known:
+            self.known[key] = _few_enough(self._phases(size))
+        found: list[Phase] = self.known[key]
         return found
 
     def _phases(self, size: tuple[int, int]) -> list[Phase]:
         if self.ring is not None:
             return [Phase(0, 0, 1, 1, *size, self.ring.parts)]
-        if self.op.kind == "transpose_conv":
-            cut = (self.padding[0], self.padding[1])
-            by = transposed_tap_phases if self.by_taps else transposed_phases
-            return by(self.area, self.weights, self.stride, cut, size)
-        sliding = Sliding(self.stride, self.dilation, self.padding, size, self.border)
         if self.by_taps:
-            return tap_phases(self.area, self.weights, sliding)
-        return phases(self.area, self.weights, sliding, self.cut, self.native)
+            return self._taps(size).phases(self.weights)
+        if self.op.kind == "transpose_conv":
+            return transposed_phases(self.area, self.weights, self.stride, self.padding[:2], size)
+        return phases(self.area, self.weights, self._sliding(size), self.cut, self.native)
+
+    def _sliding(self, size: tuple[int, int]) -> Sliding:
+        return Sliding(self.stride, self.dilation, self.padding, size, self.border)
+
+    def _taps(self, size: tuple[int, int]) -> Taps:
+        if self.op.kind == "transpose_conv":
+            return Taps.transposed(self.area, self.weights, self.stride, self.padding[:2], size)
+        return Taps.of(self.area, self.weights, self._sliding(size))
+
+    def most_taps(self) -> int:
+        """Of the output that has most, if each goes by itself."""
+        if self.ring is not None:
+            return len(self.ring.parts)
+        counts = self._taps((self.out.height, self.out.width)).counts
+        return max(_few_enough(counts))
 
     def outputs_of(self, phase: Phase) -> Area:
         """Where the outputs of a phase lie."""
         return stepped(self.out, phase.row, phase.row_step, phase.height, phase.column, phase.column_step, phase.width)
+
+
+def _few_enough(phases: list[T]) -> list[T]:
+    if len(phases) > MOST_PARTS:
+        raise Refusal(CONV_PHASES, f"{len(phases):,} parts", f"at most {MOST_PARTS}", "a smaller stride")
+    return phases
 
 
 @dataclass(frozen=True)

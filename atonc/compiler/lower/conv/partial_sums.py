@@ -9,7 +9,6 @@ memory to its own sums where a chain of that kind was seen, so that nothing is r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -42,7 +41,7 @@ from atonc.compiler.select.enumerate import first as first_of
 from atonc.compiler.select.form import RefusedForm
 from atonc.compiler.select.rules import COARSE, CONV_MODE, SUM_ROOM
 from atonc.compiler.select.variants import Variant
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import dataclass, replace
 from atonc.machine.hw.limits import BUS_BYTES, MAX_CHAIN, SUM_LIMIT, UNITS, WIDE_ALIGNMENT, WRITE_ALIGNMENT
 from atonc.machine.hw.safety.evidence.trust import chain_seen
 from atonc.machine.hw.units.arith import ArithConfig

@@ -297,10 +297,9 @@ def _other_rows(layer: ConvLayer, rule: Rule) -> Iterator[Steps | Deciding]:
 def _most_taps(layer: ConvLayer) -> int:
     """Counts the taps of the output that has most; more than any limit where taps cannot go by themselves."""
     try:
-        phases = replace(layer, by_taps=True).phases((layer.out.height, layer.out.width))
+        return layer.most_taps()
     except Refusal:
         return MANY_TAPS + 1
-    return max(len(phase.parts) for phase in phases)
 
 
 def _better_copy() -> Deciding:

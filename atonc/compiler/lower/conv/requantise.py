@@ -16,7 +16,6 @@ declares it.)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import ceil, floor, log2, sqrt
 from typing import NamedTuple
 
@@ -29,7 +28,7 @@ from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.lower.units.arith import clip_unit, moving_units, saturating_steps
 from atonc.compiler.plan.policy import MOST_SPREADS, SPREAD, TOLERATED
 from atonc.compiler.select.rules import CONV_BIAS, SCALES
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import dataclass, replace
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.limits import MOST_OUT_SHIFT, MOST_TABLE_SHIFT, PARTIAL_LIMIT
 from atonc.machine.hw.memoise import memoise

@@ -9,7 +9,6 @@ Units of the deep mode take words of three bytes: where features and kernels may
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import lru_cache
 from math import ceil, gcd, lcm
 from typing import NamedTuple
@@ -30,7 +29,7 @@ from atonc.compiler.lower.conv.kernel_parts import MAX_PADDING, Part
 from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.plan.policy import CHEAP, EPOCH_CYCLES, MAX_CHAINS, MOST_TRIED, UNIT_CYCLES
 from atonc.compiler.plan.streams import Area, Frames
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import dataclass, replace
 from atonc.machine.hw.limits import BUS_BYTES, LEAST_READ_BACK, MAX_CHAIN, MOST_PASSES, UNITS
 from atonc.machine.hw.machine import Timing
 from atonc.machine.hw.memoise import memoise
@@ -306,6 +305,7 @@ def _candidates(
     rows, columns = parts[0].window
     if (mode.deep and (rows, columns) != (1, 1)) or not pictures_trusted(parts, mode, target.trust):
         return
+    least = least_batch(mode, rows)
     most_kernels, most_batch, most_weights, most_line = limits(mode, rows, columns)
     width = max(part.area.width for part in parts)
     rows_out, columns_out = parts[0].out_size
@@ -321,11 +321,9 @@ def _candidates(
         beside = units if len(parts) == 1 else 1  # units that read different channels
         for slots in _slots(channels, beside, min(most_batch, most_line // width), within.share, aligned):
             batch, passes = slots.batch, slots.passes
-            if batch < least_batch(mode, rows):
+            if batch < least or (mode.deep and not can_read(mode, [part.area for part in parts], batch)):
                 continue
-            if not can_read(mode, [part.area for part in parts], batch):
-                continue
-            features = max(_feature_words(part, mode, batch) for part in parts)
+            features = max([_feature_words(part, mode, batch) for part in parts])
             bank = ceil(_bank_cycles(parts, batch, units, target.machine.timing)) if rows > 1 else 0
             most = min(most_kernels, most_weights // (rows * columns * batch))
             for kernels in _kernels(outputs, most, within.whole):

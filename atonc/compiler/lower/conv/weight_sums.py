@@ -53,6 +53,7 @@ def reached_sums(weights: Weights, low: int, high: int) -> tuple[Real, Real]:
     return (rising * low - falling * high).astype(np.float64), (rising * high - falling * low).astype(np.float64)
 
 
+@memoise
 def extreme_sums(weights: Weights, low: int, high: int) -> NDArray[np.int64]:
     """Per output channel the largest sum, without its sign, of features low..high: no first part of it is larger."""
     rising = _rising(weights)
@@ -60,12 +61,6 @@ def extreme_sums(weights: Weights, low: int, high: int) -> NDArray[np.int64]:
     above, below = max(high, 0), max(-low, 0)
     found: NDArray[np.int64] = np.maximum(rising * above + falling * below, rising * below + falling * above)
     return found
-
-
-@memoise
-def has_wide(weights: Weights) -> NDArray[np.bool_]:
-    """Which output channels have a weight beyond 8 bits."""
-    return np.asarray(((weights < -128) | (weights > 127)).any(axis=(1, 2, 3)))
 
 
 Codes = NDArray[np.signedinteger[Any]]  # also those of features that are stored as code + 128
@@ -180,7 +175,7 @@ def largest_part(patches: Codes, weights: Weights, shown: Shown) -> Real:
 
 def _exact_type(patches: Codes, weights: Weights) -> type[np.floating[Any]]:
     """Single precision where it holds every sum."""
-    most = np.abs(weights.astype(np.int64)).sum(axis=(1, 2, 3)).max(initial=0) * int(np.abs(patches).max(initial=0))
+    most = magnitudes(weights).max(initial=0) * int(np.abs(patches).max(initial=0))
     return np.float32 if most < 1 << 24 else np.float64
 
 

@@ -20,7 +20,6 @@ Factors have about 13 bits then. A unit less is a second chain in the same epoch
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from math import ceil, floor, log2
 
 import numpy as np
@@ -37,7 +36,7 @@ from atonc.compiler.lower.registry import Refusal
 from atonc.compiler.plan.coarse import HIGHEST, LOWEST, CoarseCodes
 from atonc.compiler.plan.policy import WIDE_STEP
 from atonc.compiler.select.rules import SCALES, WIDE_CLIP
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import dataclass, replace
 from atonc.machine.hw.fields import changed
 from atonc.machine.hw.limits import MOST_OUT_SHIFT, PARTIAL_LIMIT
 from atonc.machine.hw.units.arith import ArithConfig

@@ -5,7 +5,6 @@ POOL. Several at a time, in words of up to three bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import permutations, product
 from math import ceil, gcd, lcm
@@ -27,7 +26,7 @@ from atonc.compiler.plan.policy import MOST_MOVES, WORTH_SPLITTING
 from atonc.compiler.plan.streams import Area, Frames, Loop, contiguous, engine
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.rules import MOVE_SCATTERED
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import dataclass, replace
 from atonc.machine.hw.cycles import traffic
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, MOST_RASTER_FRAMES
 from atonc.machine.hw.machine import Timing

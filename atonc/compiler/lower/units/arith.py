@@ -9,7 +9,6 @@ Several numbers may compute the same: the best that may be relied on is taken (`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -22,7 +21,7 @@ from atonc.compiler.ops.rounding import round_half_away
 from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.select.rules import SCALES
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import dataclass, replace
 from atonc.machine.hw.fields import UnitConfig
 from atonc.machine.hw.limits import MOST_TABLE_SHIFT, WIDE_PAIR_SHIFT
 from atonc.machine.hw.safety.evidence import Trust

@@ -8,12 +8,11 @@ steps backwards. Rasters always use the frame loop: that is the form in which ne
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from math import prod
 
 from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.plan.streams import Area, Frames, Loop, contiguous, engine, in_frames, merged, shape_raster
-from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.frozen import dataclass, replace
 from atonc.machine.hw.safety.evidence import Trust
 from atonc.machine.hw.units.stream_engine import StrengConfig
 

@@ -7,6 +7,7 @@ the safety checker (does each writer get what it waits for?) start from these co
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.epoch import Epoch
@@ -21,8 +22,7 @@ from atonc.machine.hw.units.switch import Link
 FEATURES, KERNELS, SUMS = 0, 1, 2  # ports of CONVACC
 
 
-@dataclass(frozen=True)
-class StreamWords:
+class StreamWords(NamedTuple):
     """A stream seen from outside: how many words, in frames of which size, of how many bytes."""
 
     total: int
@@ -37,8 +37,7 @@ class StreamWords:
 NOTHING = StreamWords(0, 0)
 
 
-@dataclass(frozen=True)
-class UnitFlow:
+class UnitFlow(NamedTuple):
     """What arrives at each port, what the unit takes of it, and what it sends on."""
 
     inputs: Mapping[int, StreamWords]
@@ -59,10 +58,12 @@ class StreamFlow:
     def delivered(self, epoch: Epoch, engine: str) -> int:
         """Words that a reader really delivers: compilers program overlong ones for the second input of ARITH."""
         total = self.units[engine].output.total
-        links = epoch.destinations(engine)
-        if not links or not all(isinstance(epoch.units.get(link.destination), ArithConfig) for link in links):
-            return total
-        return min(total, max(self.units[link.destination].taken.get(link.port, total) for link in links))
+        taken = []
+        for link in epoch.destinations(engine):
+            if not isinstance(epoch.units.get(link.destination), ArithConfig):
+                return total
+            taken.append(self.units[link.destination].taken.get(link.port, total))
+        return min(total, max(taken, default=total))
 
 
 @memoise

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
+from operator import attrgetter
+from typing import NamedTuple
 
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.cycles import traffic, work
@@ -33,8 +35,7 @@ class EpochCycles:
     detail: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(NamedTuple):
     """One thing that an epoch cannot be faster than."""
 
     cycles: float
@@ -43,7 +44,7 @@ class Bound:
 
 def slowest(bounds: list[Bound]) -> Bound:
     """The first of the largest ones, so that a tie goes to the unit and not to its memory."""
-    return max(bounds, key=lambda bound: bound.cycles, default=Bound(0.0, ""))
+    return max(bounds, key=attrgetter("cycles"), default=Bound(0.0, ""))
 
 
 CONTROLLER, CPU, NOBODY = "controller", "cpu", "nobody"  # who programs the epoch

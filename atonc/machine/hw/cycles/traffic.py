@@ -38,13 +38,12 @@ def distinct_bytes(engine: StrengConfig) -> int:
 
 def run_bytes(engine: StrengConfig) -> int:
     """Bytes that follow each other in memory: a pixel's elements, a line, or the frame."""
-    return _runs(engine)[0]
+    return engine.runs[0]
 
 
 def beats(engine: StrengConfig) -> int:
     """Bus transfers: each run pays for the beats that it touches, given where it starts within a beat."""
-    length, loops = _runs(engine)
-    return _beats(engine.address % BUS_BYTES, length, tuple((count, step % BUS_BYTES) for count, step in loops))
+    return _beats(engine.address % BUS_BYTES, engine.runs[0], engine.bus_loops)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -85,28 +84,6 @@ def shares(engine: StrengConfig, spans: Spans[P]) -> list[tuple[P, float]]:
         for place, base, end in spans
         if (part := (high if high < end else end) - (low if low > base else base)) > 0  # min and max take their time
     ]
-
-
-def _runs(engine: StrengConfig) -> tuple[int, list[tuple[int, int]]]:
-    """Length of a run, and the loops (count, byte step) over all runs."""
-    size = engine.stored_bytes
-    lines, pixels, depth = engine.stored_shape
-    line_step, pixel_step, _ = engine.steps
-    loops = _frame_loops(engine)
-    if engine.raw:
-        return depth * size, loops
-    if pixel_step != depth * size:
-        return depth * size, [*loops, (lines, line_step), (pixels, pixel_step)]
-    if line_step != pixels * depth * size:
-        return pixels * depth * size, [*loops, (lines, line_step)]
-    return lines * pixels * depth * size, loops
-
-
-def _frame_loops(engine: StrengConfig) -> list[tuple[int, int]]:
-    loops = list(engine.frame_loops())
-    if len(loops) == 2 and engine.frames % loops[1][0]:
-        return [(engine.frames, 0)]  # the last turn is cut short: take every frame to start like the first
-    return loops
 
 
 def _spread(starts: list[int], count: int, step: int) -> list[int]:

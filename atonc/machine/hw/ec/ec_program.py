@@ -7,13 +7,13 @@ writers; unwire; release every unit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
+from atonc.machine.base.frozen import replace
 from atonc.machine.hw import fields, regs
 from atonc.machine.hw.ec.instructions import (
     Barrier,
@@ -34,7 +34,7 @@ from atonc.machine.hw.fields import UnitConfig
 from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.units import activ
 from atonc.machine.hw.units.activ import ActivConfig
-from atonc.machine.hw.units.arith import WINDOW_ROWS, ArithConfig, used_rows
+from atonc.machine.hw.units.arith import ROW_BYTES, WINDOW_ROWS, ArithConfig, used_rows
 from atonc.machine.hw.units.stream_engine import StrengConfig
 from atonc.machine.hw.units.switch import encode_link
 
@@ -153,7 +153,7 @@ def epoch_words(epoch: Epoch, unit_words: UnitWords | None = None) -> int:
 def _configure_words(config: UnitConfig, kept: bool) -> int:
     if isinstance(config, ArithConfig) and config.table:
         # how many rows there are counts, not what is in them: most layers then ask for what is known already
-        config = fields.changed(config, table=_ones(len(config.rows()), used_rows(config)))
+        config = fields.changed(config, table=_ones(len(config.table) // ROW_BYTES, used_rows(config)))
     return _plain_configure_words(config, kept)
 
 

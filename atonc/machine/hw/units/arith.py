@@ -20,6 +20,7 @@ OP_NAMES = {AFFINE: "affine", MIN: "min", MAX: "max", MULTIPLY: "mul", CLIP: "cl
 
 ROWS = 512  # entries of the coefficient memory
 WINDOW_ROWS = 384  # those that the bus sees at a time
+ROW_BYTES = 6  # A, B and C, of 16 bits each
 MEMORY = 256  # first register index of the bus window
 
 
@@ -90,6 +91,12 @@ class ArithConfig(fields.UnitConfig):
     def rows(self) -> NDArray[np.int16]:
         return np.frombuffer(self.table, "<i2").reshape(-1, 3)
 
+    @fields.derived
+    def filled_rows(self) -> int:
+        """Up to the last one with a number."""
+        filled = len(self.table.rstrip(b"\0"))
+        return -(-filled // ROW_BYTES)
+
 
 def reached_rows(config: ArithConfig) -> int:
     """Rows of the table that the counters reach."""
@@ -99,8 +106,7 @@ def reached_rows(config: ArithConfig) -> int:
 
 def used_rows(config: ArithConfig) -> int:
     """Every row that the counters reach: the memory still holds the numbers of earlier epochs."""
-    used = np.flatnonzero(config.rows().any(axis=1))
-    return max(reached_rows(config), int(used[-1]) + 1 if used.size else 0)
+    return max(reached_rows(config), config.filled_rows)
 
 
 def memory_row(register: int, translate: bool) -> tuple[int, int] | None:

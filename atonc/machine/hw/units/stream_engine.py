@@ -9,6 +9,7 @@ and raise.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import le
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from atonc.machine.base.errors import InputError, NotModelledError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw import fields
 from atonc.machine.hw.four_bits import BITS, FourBits
+from atonc.machine.hw.limits import BUS_BYTES
 from atonc.machine.hw.stream import Array, Stream, signed
 
 bits = fields.declare("STRENG")
@@ -150,6 +152,29 @@ class StrengConfig(fields.UnitConfig):
         turns = -(-self.frames // self.frame_repeat)
         return ((turns, self.repeat_offset), (self.frame_repeat, self.frame_offset))
 
+    @fields.derived
+    def runs(self) -> tuple[int, tuple[tuple[int, int], ...]]:
+        """Bytes that follow each other in memory (an element, a line, or the frame), and the loops (count, byte step)
+        over all such runs."""
+        size = self.stored_bytes
+        lines, pixels, depth = self.stored_shape
+        line_step, pixel_step, _ = self.steps
+        loops = self.frame_loops()
+        if len(loops) == 2 and self.frames % loops[1][0]:
+            loops = ((self.frames, 0),)  # the last turn is cut short: take every frame to start like the first
+        if self.raw:
+            return depth * size, loops
+        if pixel_step != depth * size:
+            return depth * size, (*loops, (lines, line_step), (pixels, pixel_step))
+        if line_step != pixels * depth * size:
+            return pixels * depth * size, (*loops, (lines, line_step))
+        return lines * pixels * depth * size, loops
+
+    @fields.derived
+    def bus_loops(self) -> tuple[tuple[int, int], ...]:
+        """The same loops, each with how far its turns move within a word of the bus."""
+        return tuple([(count, step % BUS_BYTES) for count, step in self.runs[1]])
+
     def span(self) -> tuple[int, int]:
         """First and one-past-last address that the frames touch."""
         return self._span
@@ -168,7 +193,8 @@ def is_seen(shape: tuple[int, int, int], line: int, pixel: int, to_memory: int) 
     """Lines, pixels and elements of a raster and the bytes between them, against those of published programs."""
     common = (*LARGEST_RASTER, FARTHEST_LINE, FARTHEST_PIXEL[to_memory])
     known = (common, *RARE_RASTERS) if to_memory else (common,)
-    return any(all(n <= most for n, most in zip((*shape, line, pixel), box, strict=True)) for box in known)
+    sizes = (*shape, line, pixel)
+    return any([all(map(le, sizes, box)) for box in known])
 
 
 MOST_ELEMENTS, MOST_FRAMES = 1 << 28, 1 << 24
