@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from atonc.doors.cli.cli import main
 from tests.errors_said import readable, unwrapped
+from tests.frontends.tflite_models import O, T, build
 
 FIRST = Path(__file__).parent.parent / "examples" / "first"
 
@@ -129,3 +131,25 @@ def test_a_wrong_input_shape_names_both_shapes(folder: Path, capsys: pytest.Capt
 def test_a_dump_never_lands_on_existing_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", str(folder), "--dump", str(folder)]) == 2
     assert "empty folder" in unwrapped(capsys.readouterr().err)
+
+
+def test_layers_of_a_build_are_compared_where_its_channels_have_another_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Channels of unlike scales are sorted inside: their buffer is not in the order of the model."""
+    rng = np.random.default_rng(5)
+    scales = np.array([0.0005, 0.02, 0.001, 0.015, 0.0007, 0.03, 0.002, 0.01])
+    kernels = [rng.integers(-127, 128, (8, 3, 3, 3)), rng.integers(-127, 128, (4, 1, 1, 8))]
+    tensors = [T("x", (1, 8, 8, 3), scale=0.02), T("w", (8, 3, 3, 3), scale=scales, data=kernels[0])]
+    tensors += [T("b", (8,), "int32", scale=scales * 0.02, data=rng.integers(-2000, 2000, 8))]
+    tensors += [T("v", (4, 1, 1, 8), scale=[0.004] * 4, data=kernels[1]), T("h", (1, 8, 8, 8), scale=0.1)]
+    tensors += [T("c", (4,), "int32", scale=[0.0004] * 4, data=[0] * 4), T("y", (1, 8, 8, 4), scale=0.3)]
+    same: dict[int, tuple[str, Any]] = {0: ("b", 0), 1: ("i", 1), 2: ("i", 1), 4: ("i", 1), 5: ("i", 1)}
+    layers = [("x", "w", "b", "h"), ("h", "v", "c", "y")]
+    ops = [O("CONV_2D", [*inputs], [output], "Conv2DOptions", same) for *inputs, output in layers]
+    model, folder = tmp_path / "m.tflite", tmp_path / "build"
+    model.write_bytes(build(tensors, ops, ["x"], ["y"]))
+    assert main(["generate", str(model), "-q", "-o", str(folder)]) == 0
+    assert main(["run", str(folder), "--layers", str(model)]) == 0
+    said = capsys.readouterr().out
+    assert "layers: 2 tensors" in said and "no layer is more than 1 LSB off" in said

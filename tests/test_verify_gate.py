@@ -126,7 +126,7 @@ def test_a_constant_that_nobody_writes_is_refused(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(order, "write_constant_outputs", lambda graph: graph)  # behind the types of the edges
     constant = Tensor("k", (3,), "int8", Quantisation.per_tensor(0.1), np.array([1, 2, 3], np.int8))
     tensors = {"x": activation("x", (1, 4)), "y": activation("y", (1, 4)), "k": constant}
-    with pytest.raises(ToolError, match=r"3 bytes that nobody wrote \(k\)"):
+    with pytest.raises(ToolError, match=r"3 unwritten bytes \(k\)"):
         compile_graph(Graph(tensors, (Op("relu", "r", ("x",), ("y",)),), ("x",), ("y", "k")))
 
 

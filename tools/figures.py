@@ -167,7 +167,7 @@ def model_error() -> str:
         f"Mean absolute error: {fmean(fitted):.1f} % on {len(fitted)} rows that fixed or supported a constant "
         f"(*fitted*); {fmean(blind):.1f} % (median {median(blind):.1f} %, worst {max(blind):.1f} %) on {len(blind)} "
         f"rows that no constant saw (*blind*). The {len(counted)} rows that were known when the model was made: "
-        f"{fmean(counted):.1f} %. Rows *apart* consist of CPU kernels that nobody measured."
+        f"{fmean(counted):.1f} %. Rows *apart* consist of unmeasured CPU kernels."
     )
 
 

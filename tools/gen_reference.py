@@ -244,7 +244,7 @@ def _looks() -> Iterator[str]:
     yield "  come over the same one."
     yield "- **Interleaved writers**: several engines of one epoch that fill one buffer in turns of bytes: how many"
     yield "  they are, how long their runs are and how many bytes lie between them. Two as in ST programs are seen or"
-    yield "  within; two otherwise rest on S10; three and more, which nobody has run, too, and only"
+    yield "  within; two otherwise rest on S10; three and more, which were never run, too, and only"
     yield "  `--schedule-with many-writers` makes them."
     yield f"  What was seen: {_strengths('two writers', '', 'interleaved')}."
     yield "- **Sets of chains** side by side: seen as a whole, as part of a larger set, or each chain alone (S1).\n"

@@ -12,6 +12,7 @@ from atonc.compiler.compare.inputs import make_inputs
 from atonc.compiler.compile.pipeline import Compiled, compile_graph
 from atonc.compiler.emit.c import stai
 from atonc.compiler.frontends.tflite import read_tflite
+from atonc.compiler.inputs.inputs import edge_values
 from atonc.compiler.ir import CarriedState, Graph, Op, Quantisation, Tensor, check
 from atonc.compiler.lower.semantics.run import run_mapped
 from atonc.compiler.ops import run_graph
@@ -355,6 +356,34 @@ def test_windows_stay_and_their_rows_move_down(
     for task in moves:
         (reader,), (writer,) = task.readers(), task.writers()
         assert (reader.config.address - writer.config.address, writer.config.address) == (16 * new, 0)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_join_on_the_cpu_has_its_operands_beside_its_result(whole: bool) -> None:
+    compiled = compile_graph(rows_in_time(1, 5, whole), Options(on_cpu=("t",)))
+    follows_its_states(compiled)
+    assert [one.node for one in compiled.mapped.reasons] == ["t"]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("new, left", [(1, 5), (3, 2), (2, 4)])
+@pytest.mark.parametrize("options", [Options(), Options(inputs_allocation=False), Options(distrust=("S7",))])
+def test_a_frame_is_written_where_the_window_has_it(whole: bool, new: int, left: int, options: Options) -> None:
+    """No copy takes it there, and no byte in front of it shares a line of the CPU's cache."""
+    source = rows_in_time(new, left, whole)
+    ops, frame = (Op("reshape", "x1", ("x",), ("x1",)), *source.ops[1:]), tensor("x", (new, 16))
+    compiled = compile_graph(check(replace(source, ops=ops, tensors=source.tensors | {"x": frame})), options)
+    follows_its_states(compiled)
+    placed, (state,) = compiled.program.placed, compiled.program.states
+    stays = options.inputs_allocation and (left <= new or not options.distrust)
+    assert (placed["t"].address == state.address) == stays and len(state.first) == 16 * left
+    assert (placed["x"].address == state.address + 16 * left) == stays
+    assert placed["x"].address % 32 == 0
+    read = [use.buffer for step in compiled.program.steps for use in getattr(step.plan, "engines", {}).values()]
+    assert not stays or "x" not in read
+    given = {"x": np.zeros(frame.shape, np.int8), "s": make_inputs(source, 3)["s"]}  # in the format of the model
+    kept = edge_values(compiled.source, compiled.graph, given)["s"]
+    assert np.array_equal(kept, given["s"][:, given["s"].shape[1] - left :])
 
 
 def attention(length: int = 256, heads: int = 4, size: int = 32) -> Graph:

@@ -76,6 +76,12 @@ RETIRED = (
     Retired(r"\bno constant of the model has seen\b", "held out from calibration"),
     Retired(r"\bWhat to do:", "fix:"),
     Retired(r"\bunits that run at once\b", "NPU hardware steps"),
+    Retired(r"\b[Nn]obody\b", "no ST program, not measured, undeclared, ...", CODE),
+    Retired(r"\byardstick\b|\b[Ss]urely\b|\bwho asks\b", "reference, significantly"),
+    Retired(r"\bmade(-up)? (sound|data|images?|frames|samples)\b", "synthetic"),
+    Retired(r"\bfirst states\b|\bstates? get their first values\b", "initial states"),
+    Retired(r"\bchain of the same codes\b", "integer reference"),
+    Retired(r"\b[Mm]end(s|ed|ing)?\b", "fix, correct, improve", CODE),
 )
 
 

@@ -165,6 +165,7 @@ def test_suppression_in_a_tflite_file_is_left_to_the_application() -> None:
 @pytest.mark.parametrize(("kind", "words"), [
     ("LSTM", "state"), ("UNIDIRECTIONAL_SEQUENCE_LSTM", "state"),
     ("WHILE", "other graphs"), ("MatMulInteger", "run time"),
+    ("CUSTOM 'SignalRfft'", "--front-end micro_speech"),
     ("CUSTOM 'TFLite_Detection_PostProcess'", "operator of the user"), ("NonMaxSuppression", "not supported"),
 ])  # fmt: skip
 def test_refusals_say_why(kind: str, words: str) -> None:

@@ -14,6 +14,7 @@ from atonc.compiler.frontends.tflite import read_tflite
 from atonc.compiler.ops import run_graph
 from atonc.compiler.ops.shapes import graph_macs
 from atonc.compiler.request.options import Options
+from atonc.insight.quantizing.from_tflite import read_float
 from atonc.machine.base.errors import UnsupportedError
 from tests.frontends.tflite_models import O, T, build
 
@@ -48,6 +49,35 @@ def model(batch: int = 1, zero: int = -1, cell: float = 2.0**-11, fields: Any = 
     options = "UnidirectionalSequenceLSTMOptions"
     op = O("UNIDIRECTIONAL_SEQUENCE_LSTM", places, ["y"], options, fields or TANH, between)
     return build(tensors, [op], ["x"], ["y"])
+
+
+def real(batch: int, steps: int) -> bytes:
+    """The same in floats, as the converter writes it without quantisation."""
+    rng = np.random.default_rng(3)
+    shapes = {f"{what}{k}": shape for k in range(4)
+              for what, shape in (("w", (CELLS, INPUTS)), ("r", (CELLS, CELLS)), ("b", (CELLS,)))}  # fmt: skip
+    tensors = [T(n, s, "float32", data=rng.normal(0, 0.5, s).astype(np.float32)) for n, s in shapes.items()]
+    tensors += [T(name, (batch, CELLS), "float32", variable=True) for name in "hc"]
+    tensors += [T("x", (batch, steps, INPUTS), "float32"), T("y", (batch, steps, CELLS), "float32")]
+    places = ["x", *(f"{what}{k}" for what in "wr" for k in range(4)), *["-"] * 3, *(f"b{k}" for k in range(4))]
+    op = O("UNIDIRECTIONAL_SEQUENCE_LSTM", [*places, "-", "-", "h", "c"], ["y"],
+           "UnidirectionalSequenceLSTMOptions", {**TANH, 1: ("f", 10.0)})  # fmt: skip
+    return build(tensors, [op], ["x"], ["y"])
+
+
+@pytest.mark.parametrize(("batch", "steps"), [(1, 1), (1, 7), (3, 7), (1, 40)])
+def test_real_numbers_are_those_of_tflite(batch: int, steps: int, tmp_path: Path) -> None:
+    """Also as ONNX, which is what `quantize` writes out."""
+    pytest.importorskip("ai_edge_litert")
+    runtime = pytest.importorskip("onnxruntime")
+    path = tmp_path / "lstm.tflite"
+    path.write_bytes(real(batch, steps))
+    x = np.random.default_rng(0).normal(0, 1, (batch, steps, INPUTS)).astype(np.float32)
+    wanted, graph = run_tflite(path, {"x": x})["y"], read_tflite(path.read_bytes())
+    assert np.abs(run_graph(graph, {"x": x})["y"] - wanted).max() < 1e-6
+    assert any("does not cut its cells at 10" in note for note in graph.notes) == (steps > 10)
+    session = runtime.InferenceSession(read_float(path.read_bytes(), "lstm").SerializeToString())
+    assert np.abs(session.run(None, {"x": x})[0] - wanted).max() < 1e-6
 
 
 def inputs(batch: int, seed: int = 0) -> np.ndarray:

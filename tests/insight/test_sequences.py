@@ -103,7 +103,8 @@ def test_run_takes_frames_in_order(
     assert found["states"][0]["name"] == "before" and found["states"][0]["zero_point"] == -3
     assert cli.main(words) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "40 frames in order from first states" in said and "state before 1x2x1x8 int8, reset before the run" in said
+    assert "40 frames in order from initial states" in said
+    assert "state before 1x2x1x8 int8, reset before the run" in said
     assert cli.main(["run", str(folder), "--frames", "3", "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert made["frames"] == 3 and made["outputs"][0]["shape"] == [3, 1, 1, 2]
@@ -258,7 +259,7 @@ def test_drift_is_in_text_json_and_on_a_page(tmp_path: Path, capsys: pytest.Capt
     words = ["validate", str(MODEL), "--frames", "12", "--hop", "20", "--page", str(page)]
     assert cli.main(words) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "12 frames from first states: 696 bytes of layers, outputs and states equal" in said
+    assert "12 frames from initial states: 696 bytes of layers, outputs and states equal" in said
     assert "real-time factor" in said and "drift over the sequence" in said
     text = page.read_text()
     assert "<svg" in text and "of 12 frames" in text

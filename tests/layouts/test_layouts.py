@@ -134,6 +134,16 @@ def test_the_crate_knows_its_edges() -> None:
         assert "Element = i8;" in text
 
 
+def test_the_crate_resets_states() -> None:
+    view = generating.analyze(DIGITS.parent.parent / "streaming" / "stream.tflite", _options("rust"))
+    files, (state,) = layout_files(LAYOUTS["rust"], view), view.compiled.program.states
+    library = files["src/lib.rs"].decode()
+    assert f'address: {state.address:#010x}, first: include_bytes!("../states/state_0.bin")' in library
+    assert files["states/state_0.bin"] == state.first
+    assert all("pub unsafe fn reset_states()" in files[path].decode() for path in ("src/lib.rs", "embassy/src/lib.rs"))
+    assert "STATES" not in _files("rust")["src/lib.rs"].decode()
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -48,7 +48,7 @@ def test_a_buffer_that_nobody_declared_is_named(where: str) -> None:
         steps.buffer("ghost", 100)
         steps.epoch(*((["ghost"], ["t1"]) if where == "read" else (["t1"], ["ghost"])))
         del steps.buffers["ghost"]
-    with pytest.raises(ModelError, match=r"ghost.*nobody declared"):
+    with pytest.raises(ModelError, match=r"ghost.*undeclared buffer"):
         lives(steps)
 
 

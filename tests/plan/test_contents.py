@@ -44,7 +44,7 @@ def test_a_chain_of_whole_tensors() -> None:
 
 
 def test_reading_before_writing() -> None:
-    assert found(move("a", WHOLE, "y", WHOLE)) == ["1 STRENG0 a: reads bytes that nobody wrote among 0..63"]
+    assert found(move("a", WHOLE, "y", WHOLE)) == ["1 STRENG0 a: reads unwritten bytes among 0..63"]
 
 
 def test_reading_behind_the_end() -> None:
@@ -60,7 +60,7 @@ def test_a_hole_in_the_middle() -> None:
     some = engine(Area.whole(2, 2, 16).channels_from(2, 12), looped=True)
     parts = move("x", contiguous(48), "a", some)
     assert found(parts, move("a", some, "b", contiguous(48))) == []
-    assert found(parts, move("a", WHOLE, "b", WHOLE)) == ["2 STRENG0 a: reads bytes that nobody wrote among 0..63"]
+    assert found(parts, move("a", WHOLE, "b", WHOLE)) == ["2 STRENG0 a: reads unwritten bytes among 0..63"]
     rest = [
         move("x", contiguous(4 * n), "a", engine(Area.whole(2, 2, 16).channels_from(first, n)))
         for first, n in ((0, 2), (14, 2))
@@ -72,14 +72,14 @@ def test_writers_of_the_same_epoch_are_too_late() -> None:
     b = TaskBuilder(("op",), "both")
     b.write(b.unit(SAME[0], b.read("x", WHOLE)), "a", replace(WHOLE, to_memory=1))
     b.write(b.unit(SAME[0], b.read("a", WHOLE)), "y", replace(WHOLE, to_memory=1))
-    assert found(assign_epoch([b.done()])) == ["1 STRENG5 a: reads bytes that nobody wrote among 0..63"]
+    assert found(assign_epoch([b.done()])) == ["1 STRENG5 a: reads unwritten bytes among 0..63"]
 
 
 def test_the_cpu_and_the_application_read_all_of_a_tensor() -> None:
     half = move("x", contiguous(32), "a", contiguous(32))
     cpu = CpuPlan(("op",), "on the CPU", "op", ("a",), ("b",))
-    assert found(half, cpu) == ["2 CPU a: reads 32 bytes that nobody wrote"]
-    assert found(half, outputs=("a",)) == ["1 CPU a: reads 32 bytes that nobody wrote"]
+    assert found(half, cpu) == ["2 CPU a: reads 32 unwritten bytes"]
+    assert found(half, outputs=("a",)) == ["1 CPU a: reads 32 unwritten bytes"]
 
 
 def test_names_of_one_memory() -> None:
@@ -115,11 +115,11 @@ def test_sums_that_come_back() -> None:
     plan = assign_epoch([b.done()])
     assert found(plan) == []
     elsewhere = {**plan.engines, "STRENG3": EngineUse("a", sums)}
-    assert found(replace(plan, engines=elsewhere)) == ["1 STRENG3 a: reads bytes that nobody wrote among 0..15"]
+    assert found(replace(plan, engines=elsewhere)) == ["1 STRENG3 a: reads unwritten bytes among 0..15"]
 
 
 def test_the_error_names_the_place() -> None:
-    with pytest.raises(ToolError, match="STRENG0 reads bytes that nobody wrote among"):
+    with pytest.raises(ToolError, match="STRENG0 reads unwritten bytes among"):
         require_written([move("a", WHOLE, "y", WHOLE)], BUFFERS, {}, ("x",), ())
 
 

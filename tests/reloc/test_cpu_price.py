@@ -19,7 +19,7 @@ pytestmark = needs_compiler
 
 
 def test_dequantising_takes_what_was_predicted(tmp_path: Path) -> None:
-    """Within the band of kernels that nobody measured; without vectors it would be four to five times as much."""
+    """Within the band of unmeasured CPU kernels; without vectors it would be four to five times as much."""
     net = _net((1, 24, 24, 8))
     _conv(net, net.inputs[0], 16, (1, 1))
     view = view_of(net.graph("net"), options=Options(verify=False, relocatable=True, output_type="float32"))

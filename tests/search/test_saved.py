@@ -59,7 +59,7 @@ def epochs(found: Compiled) -> list[object]:
 @pytest.mark.parametrize("options", [PLAIN, RESIDENT], ids=["none", "all"])
 def test_weights_in_ram_are_decided_by_the_file(tmp_path: Path, options: Options) -> None:
     found = compiled()
-    assert found.decisions.resident and found.decisions.forms
+    assert found.decisions.resident and found.decisions.near
     assert epochs(replayed(tmp_path, found.decisions, options, network())) == epochs(found)
 
 
@@ -108,10 +108,11 @@ def test_lowering_asks_the_decision_and_not_the_option(options: Options, room: i
     """Equal decisions give equal programs: forms of kernels in RAM differ from those of kernels in flash."""
     found = compiled()
     setting = Setting(found.graph, found.memory, found.target, options)
+    near = frozenset(op.name for op in found.graph.ops) if room else frozenset()
     before = build(setting, FIRST)
-    for made in (build(setting, replace(FIRST, resident_bytes=room)), build(setting, FIRST.but(resident_bytes=room))):
-        assert made.mapped.context.facts.resident is (room > 0)
-    assert before.decisions.lowering != replace(FIRST, resident_bytes=1).lowering
+    for made in (build(setting, replace(FIRST, near=near)), build(setting, FIRST.but(near=near), before)):
+        assert [form.target.weights_near for form in made.mapped.forms.values()] == [room > 0] * len(made.mapped.forms)
+    assert before.decisions.lowering != replace(FIRST, near=frozenset("a")).lowering
 
 
 @pytest.mark.parametrize(
@@ -202,7 +203,7 @@ def test_another_cut_brings_the_kernels_that_an_earlier_layer_has() -> None:
     meaning = {"op": Semantics(lambda codes: codes)}
     form = replace(chosen, semantics=meaning, alternatives=(Alternative(label, other, label, chosen),))
     ((_, instead),) = same_bits(form, "op")
-    assert instead.earlier[NOWHERE] is shared and instead.near_cycles > 0
+    assert instead.earlier[NOWHERE] is shared and instead.cycles > 0
 
 
 NO_VARIANTS = ("bogus", "rows beside", "rows beside 0", "ROWS BESIDE 2", "slices 2", "rows beside 9999")
@@ -212,13 +213,13 @@ NO_VARIANTS = ("bogus", "rows beside", "rows beside 0", "ROWS BESIDE 2", "slices
 def test_a_variant_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     """In its text, or because the operator does not have it."""
     found = compiled()
-    op = next(iter(found.decisions.forms))
+    op = next(iter(found.decisions.near))
     with pytest.raises(InputError, match=r"variant|pieces"):
         replayed(tmp_path, as_json(found.decisions) | {"forms": {op: text}}, PLAIN, network())
 
 
 def test_errors_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
-    op = next(iter(compiled().decisions.forms))
+    op = next(iter(compiled().decisions.near))
     for error in (float("nan"), float("inf"), -1, "3", True):
         with pytest.raises(InputError, match="disproved"):
             replayed(tmp_path, as_json(compiled().decisions) | {"disproved": {op: [error]}}, PLAIN, network())

@@ -19,7 +19,7 @@ from atonc.compiler.schedule.pack import packed
 from atonc.compiler.select.cycles import assumed_epoch, cycles_of, epoch_cycles
 from atonc.machine.hw.cycles import hardware
 from atonc.machine.hw.ec import ec_program
-from atonc.machine.hw.machine import FLASH, HYPERRAM, stm32n6
+from atonc.machine.hw.machine import FLASH, HYPERRAM, NPU_RAM, stm32n6
 from tests.lower import harness
 
 
@@ -50,9 +50,13 @@ def test_banks_are_assumed_by_what_a_buffer_is() -> None:
     for source, target in (("constant", "small"), ("huge", "small")):
         b.write(b.read(source, contiguous(64)), target, contiguous(64, write=True))
     group = b.alone()
-    epoch = assumed_epoch(group.tasks, buffers, stm32n6())
-    banks = [stm32n6().memory_at(engine.address) for engine in epoch.readers().values()]
-    assert [bank.kind for bank in banks if bank is not None] == [FLASH, HYPERRAM]
+    kept = {**buffers, "constant": replace(buffers["constant"], near=True)}
+    for known, target, expected in (
+        (buffers, harness.TARGET, FLASH), (kept, harness.TARGET, NPU_RAM), (buffers, harness.TARGET.near, NPU_RAM)
+    ):  # fmt: skip
+        epoch = assumed_epoch(group.tasks, known, target)
+        banks = [stm32n6().memory_at(engine.address) for engine in epoch.readers().values()]
+        assert [bank.kind for bank in banks if bank is not None] == [expected, HYPERRAM]
     slower = {**buffers, "small": Buffer("small", huge, BufferKind.ACTIVATION)}
     assert cycles_of([group], slower, harness.TARGET) > cycles_of([group], buffers, harness.TARGET)
 
@@ -72,6 +76,6 @@ def test_epochs_that_look_alike_are_priced_once_and_all_others_by_themselves() -
         for form in (mapped.forms["c"], *(other.form for other in mapped.forms["c"].alternatives)):
             buffers = {**form.earlier, **form.buffers}
             for tasks in packed(form.groups):
-                epoch = assumed_epoch(tasks, buffers, machine)
+                epoch = assumed_epoch(tasks, buffers, harness.TARGET)
                 alone = hardware.epoch_cycles(replace(epoch, words=ec_program.epoch_words(epoch)), machine).cycles
                 assert epoch_cycles(tasks, buffers, harness.TARGET) == alone

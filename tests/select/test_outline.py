@@ -13,23 +13,26 @@ from atonc.compiler.select import rules
 from atonc.compiler.select.cycles import _assumed_starts, _outline, _without_table
 from atonc.compiler.select.enumerate import blamed as blame
 from atonc.compiler.select.form import RefusedForm
-from atonc.machine.hw.machine import stm32n6
 from atonc.machine.hw.units.arith import ArithConfig
+from tests.lower import harness
 
 COARSE, ROOM = (RefusedForm(rule, "seen", "limit", "remedy") for rule in (rules.COARSE, rules.SUM_ROOM))
 WIDE, LARGE = (RefusedForm(rule, "seen", "limit", "remedy") for rule in (rules.CONV_LINES, rules.CONV_MODE))
 
 
-def outline(elements: int = 64, size: int = 64, kind: BufferKind = BufferKind.ACTIVATION, name: str = "x") -> Hashable:
+def outline(
+    elements: int = 64, size: int = 64, kind: BufferKind = BufferKind.ACTIVATION, name: str = "x", near: bool = False
+) -> Hashable:
     b = TaskBuilder(("c",), "copy")
     b.write(b.read(name, contiguous(elements)), "y", contiguous(elements, write=True))
-    return _outline(b.alone().tasks, {name: Buffer(name, size, kind), "y": Buffer("y", 64, BufferKind.ACTIVATION)})
+    buffers = {name: Buffer(name, size, kind, near=near), "y": Buffer("y", 64, BufferKind.ACTIVATION)}
+    return _outline(b.alone().tasks, buffers)
 
 
 def test_names_make_no_difference_and_all_else_does() -> None:
     assert outline() == outline(name="other")
-    others = [outline(elements=32), outline(size=128), outline(kind=BufferKind.CONSTANT)]
-    assert outline() not in others and len(set(others)) == 3
+    others = [outline(elements=32), outline(size=128), outline(kind=BufferKind.CONSTANT), outline(near=True)]
+    assert outline() not in others and len(set(others)) == 4
 
 
 def test_of_a_table_its_length_and_its_numbers_count() -> None:
@@ -41,10 +44,10 @@ def test_of_a_table_its_length_and_its_numbers_count() -> None:
 
 
 def test_every_buffer_of_an_epoch_is_assumed_in_a_bank_of_its_own() -> None:
-    machine = stm32n6()
+    machine = harness.TARGET.machine
     names = [f"b{k}" for k in range(len(machine.npu_ram) + 1)]
     buffers = {name: Buffer(name, 64, BufferKind.ACTIVATION) for name in names}
-    found = _assumed_starts([*names, *names], buffers, machine)
+    found = _assumed_starts([*names, *names], buffers, harness.TARGET)
     banks = [bank.base for bank in machine.npu_ram]
     assert list(found.values()) == [*banks, banks[0]]
 

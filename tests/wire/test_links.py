@@ -48,11 +48,11 @@ def test_socket_without_a_server(capsys: pytest.CaptureFixture[str]) -> None:
         port = server.getsockname()[1]
     assert cli.main(["validate", str(DIGITS), "--mode", "target", "-d", f"socket:127.0.0.1:{port}", "-b", "1"]) == 2
     err = unwrapped(capsys.readouterr().err)
-    assert f"nobody answers at 127.0.0.1:{port}" in err and "atonc board run" in err
+    assert f"no answer at 127.0.0.1:{port}" in err and "atonc board run" in err
 
 
 def test_port_beyond_all_ports() -> None:
-    with pytest.raises(InputError, match="nobody answers at localhost:70000"):
+    with pytest.raises(InputError, match="no answer at localhost:70000"):
         open_link("socket:localhost:70000")
 
 

@@ -99,7 +99,7 @@ def test_a_firmware_that_cannot_reset_is_refused() -> None:
     class Vendor(Keeping):
         can = 9
 
-    with pytest.raises(Refused, match="cannot give states their first values"):
+    with pytest.raises(Refused, match="cannot reset states to their initial values"):
         validate(BadLine(Vendor()))
 
 

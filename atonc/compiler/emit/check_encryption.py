@@ -22,7 +22,7 @@ def require_sound(program: Program) -> None:
     if found:
         raise InternalError(
             f"{len(found)} findings about encrypted weights, first: {found[0]}",
-            rule="whoever reads the encrypted region deciphers, and nobody else",
+            rule="every reader of the encrypted region deciphers, and no other engine",
             remedy="report the model: the compiler must not produce this",
         )
 

@@ -137,7 +137,7 @@ class _File:
         if cycles is not None and not (_is_whole(cycles) and 1 <= cycles <= _MOST_CYCLES):
             raise self.fail(
                 f"{name}: cycles {str(cycles)[:40]} is no number of cycles",
-                f"give 1 to {_MOST_CYCLES}, or leave it out where nobody has measured it",
+                f"give 1 to {_MOST_CYCLES}, or leave it out if it was not measured",
             )
         if not _is_whole(scratch) or not 0 <= scratch <= _MOST_SCRATCH:
             raise self.fail(f"{name}: scratch_bytes {str(scratch)[:40]} is no number of bytes up to {_MOST_SCRATCH}")

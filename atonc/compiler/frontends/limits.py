@@ -221,6 +221,9 @@ def refuse(kind: str, where: str, computed: Sequence[str] = ()) -> UnsupportedEr
         remedy += "--cut-input-tensors"
     elif kind in SOUND:
         remedy = "in front of the first quantisation: --front-end MODEL makes C of it (docs/front_ends.md)"
+    elif kind.startswith("CUSTOM 'Signal"):
+        does, rule = "is a part of TFLM's front end and ", "what turns sound into features is declared, not compiled"
+        remedy = "begin behind (--cut-input-tensors NAME): --front-end micro_speech, or its keys (docs/front_ends.md)"
     elif kind.startswith("CUSTOM"):
         does = "is an operator of the user and "
     if not rule and ("." in kind or kind.startswith("CUSTOM '")):

@@ -93,7 +93,9 @@ def read_tflite(
     inputs, outputs = ([tensors.at(i).name for i in indices] for indices in edges)
     used = {t for op in ops for t in (*op.inputs, *op.outputs)} | set(inputs) | set(outputs)
     kept = {tensor.name: tensor for tensor in tensors.all() if tensor.name in used}
-    notes = [f"{op.name} {tflite_ops.STATE_NOTE}" for op in ops if op.kind == "lstm"]
+    notes = [f"{op.origin[0]} {tflite_ops.STATE_NOTE}" for op in ops if op.kind in ("lstm", "recurrent")]
+    notes += [f"{op.origin[0]} does not cut its cells at {op.attrs['uncut']:g} as TFLite does; it has more steps than "
+              "that, so they may get there" for op in ops if "uncut" in op.attrs]  # fmt: skip
     notes += [note_of(tail)] if tail else []
     inputs, outputs = list(dict.fromkeys(inputs)), list(dict.fromkeys(outputs))
     graph = Graph(kept, tuple(ops), tuple(inputs), tuple(outputs), name, "tflite", notes=tuple(notes), states=states)

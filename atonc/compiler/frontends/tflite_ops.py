@@ -573,6 +573,8 @@ EXTRAS = (
 def unidirectional_lstm(source: Source) -> Translated:
     _require_plain(source)
     x, y = source.input(0), source.output()
+    if x.is_float:
+        return _real_lstm(source)
     weights, recurrent = (_stacked(source, first) for first in (WEIGHTS, RECURRENT))
     cells = weights.shape[1]
     if weights.shape[2] != x.shape[-1] or recurrent.shape != (4, cells, cells) or cells > MOST_CELLS:
@@ -603,6 +605,36 @@ def unidirectional_lstm(source: Source) -> Translated:
     return Translated("lstm", [x.name, *made], attrs)
 
 
+def _real_lstm(source: Source) -> Translated:
+    """The layer of ONNX in floats: a product of all steps, then the steps; its gates are in another order."""
+    x, y, ops = source.input(0), source.output(), list[Op]()
+    (batch, steps, inputs), cells = x.shape, y.shape[-1]
+    parts = [np.concatenate([source.constant(first + k, "weights").astype(np.float32) for k in (0, 3, 1, 2)])
+             for first in (WEIGHTS, RECURRENT, BIASES)]  # fmt: skip
+    if [one.shape for one in parts] != [(4 * cells, inputs), (4 * cells, cells), (4 * cells,)]:
+        raise ModelError(f"weights {[one.shape for one in parts]} for a sequence {x.shape}", where=source.name)
+
+    def held(data: Array) -> str:
+        source.made.append(Tensor(f"{source.name}:{len(source.made)}", data.shape, "float32", None, data))
+        return source.made[-1].name
+
+    def step(kind: str, shape: tuple[int, ...], *names: str, **attrs: Any) -> str:
+        source.made.append(Tensor(f"{source.name}:{len(source.made)}", shape, "float32", None, None))
+        ops.append(Op(kind, source.made[-1].name, names, (source.made[-1].name,), attrs, (source.name,)))
+        return source.made[-1].name
+
+    rows = step("reshape", (steps * batch, inputs), step("transpose", (steps, batch, inputs), x.name, perm=(1, 0, 2)))
+    sums = step("matmul", (steps * batch, 4 * cells), rows, held(np.ascontiguousarray(parts[0].T)))
+    given = step("reshape", (steps, batch, 4 * cells), step("add", (steps * batch, 4 * cells), sums, held(parts[2])))
+    clip = source.options.float32(1)  # of a cell, which is at most as large as the number of steps
+    attrs = {"cell": "lstm", "reverse": False} | ({"uncut": clip} if 0 < clip < steps else {})
+    none = held(np.zeros(4 * cells, np.float32))
+    states = step("recurrent", (steps, 2, batch, cells), given, held(parts[1]), none, **attrs)
+    bounds = {"starts": (0, 0, 0, 0), "stops": (steps, 1, batch, cells), "steps": (1, 1, 1, 1)}
+    shown = step("reshape", (steps, batch, cells), step("slice", (steps, 1, batch, cells), states, **bounds))
+    return Translated("transpose", [shown], {"perm": (1, 0, 2)}, before=tuple(ops))
+
+
 def _require_plain(source: Source) -> None:
     """Bytes with cells of 16 bits, as TFLite's converter writes LSTMs; the rarer forms are refused by name."""
     if len(source.inputs) <= CELL:
@@ -618,15 +650,16 @@ def _require_plain(source: Source) -> None:
     if ACTIVATIONS.get(options.int8(0)) != "tanh":
         found.append(f"the activation {ACTIVATIONS.get(options.int8(0), 'unknown')}")
     types = (x.dtype, y.dtype, source.input(STATE).dtype, source.input(CELL).dtype)
-    if types != ("int8", "int8", "int8", "int16") or any(t.quant is None for t in (x, y)):
+    real = types == ("float32",) * 4
+    if not real and (types != ("int8", "int8", "int8", "int16") or any(t.quant is None for t in (x, y))):
         found.append(f"values of {x.dtype}, states of {types[2]} and {types[3]}")
-    if not found and not y.quant.same_as(source.input(STATE).quant):  # type: ignore[union-attr,arg-type]
+    if not found and not real and not y.quant.same_as(source.input(STATE).quant):  # type: ignore[union-attr,arg-type]
         found.append("another scale for results than for states")
     if found:
         raise UnsupportedError(
             f"{source.code} with {found[0]}",
             where=source.name,
-            rule="int8 values, int8 states, int16 cells, four gates, batch first",
+            rule="int8 values, int8 states, int16 cells, or all of them float32; four gates, batch first",
             remedy="convert the model again with full int8 quantisation, or unroll the layer (Keras: unroll=True)",
         )
 

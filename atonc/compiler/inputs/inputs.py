@@ -5,6 +5,7 @@ share this."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,8 +112,17 @@ def real(tensor: Tensor, codes: Array) -> Array:
 
 
 def in_order_of(graph: Graph, name: str, value: Array) -> Array:
-    """The value of an edge of the model in the order that the program has; the shape alone would not tell for cubes."""
-    here, there = value.shape, graph.tensors[name].shape
+    """The value of an edge of the model in the order that the program has; the shape alone would not tell for cubes. Of
+    a state those rows that are kept."""
+    unread = next((one.unread for one in graph.states if one.input == name and one.unread), ())
+    if unread:
+        whole = tuple(size + more for size, more in zip(graph.tensors[name].shape, unread, strict=True))
+        return _in_order_of(graph, name, value, whole)[tuple(slice(first, None) for first in unread)]
+    return _in_order_of(graph, name, value, graph.tensors[name].shape)
+
+
+def _in_order_of(graph: Graph, name: str, value: Array, there: tuple[int, ...]) -> Array:
+    here = value.shape
     if name in graph.turned and len(graph.turned[name]) == len(here):
         return value.transpose(graph.turned[name])
     if here == there:
@@ -121,7 +131,7 @@ def in_order_of(graph: Graph, name: str, value: Array) -> Array:
     for order in ((0, *range(2, rank), 1), (0, rank - 1, *range(1, rank - 1))):
         if rank > 2 and tuple(here[axis] for axis in order) == there:
             return value.transpose(order)
-    if value.size != graph.tensors[name].elements:
+    if value.size != prod(there):
         raise InputError(f"a value of shape {here} for {name!r}, whose shape is {there}")
     return value.reshape(there)
 

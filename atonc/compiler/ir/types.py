@@ -135,6 +135,7 @@ class CarriedState:
     first: Array  # codes (or real values) of the input in the first run
     shown: bool = False  # the output is one for the application, too
     kept: bool = True  # by the program; False: the application copies the output to the input (`--state none`)
+    unread: tuple[int, ...] = ()  # indices at the start of each axis of the model's tensor that it does without
 
 
 @dataclass(frozen=True)

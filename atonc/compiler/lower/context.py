@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from itertools import count
 from math import ceil, inf
 from typing import Any
@@ -141,7 +142,7 @@ class Context:
     def may_share(self, output: str, source: str) -> bool:
         """Whether two tensors may lie in one memory: not if the application brings two for them, and not if it would
         get the memory of a state, to which the next value is written."""
-        if output in self.graph.outputs and root(source, self.aliases) in self.facts.states:
+        if output in self.graph.outputs and self.buffers[root(source, self.aliases)].kind == BufferKind.STATE:
             return False
         edges = {*self.graph.inputs, *self.graph.outputs}
         user_allocated = self.facts.user_allocated
@@ -196,6 +197,8 @@ class Context:
         return self.keep(constant_buffer(data, label))
 
     def keep(self, constant: Buffer) -> str:
+        if self.facts.target.weights_near and constant.kind == BufferKind.CONSTANT:
+            constant = replace(constant, near=True)
         return self.buffers.setdefault(constant.name, constant).name
 
     def scratch(self, size_bytes: int, label: str) -> str:
@@ -209,6 +212,13 @@ class Context:
         taller = taller_buffer(self.buffers[name], more_bytes)
         self.share(taller, name)
         return taller.name
+
+    def share_parts(self, memory: Buffer, parts: Mapping[str, int]) -> None:
+        """Buffers in one memory, each from a byte of it on."""
+        self.buffers[memory.name] = memory
+        for name, start in parts.items():
+            self.buffers[name] = replace(self.buffers[name], begins=start)
+            self.aliases[name] = memory.name
 
     def share(self, buffer: Buffer, name: str) -> None:
         """A buffer in the memory of another one, which grows if need be."""

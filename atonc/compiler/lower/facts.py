@@ -43,7 +43,7 @@ class Facts:
     forms: Mapping[str, str] = field(default_factory=dict)  # operator -> label of the form that it shall take
     coarse: float = MOST_CODES  # codes of 8 bits that an operator may be from exact arithmetic
     disproved: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # operator -> errors that forms declared
-    resident: bool = False  # kernels shall lie in RAM, as far as there is room
+    near: frozenset[str] = frozenset()  # operators whose weights are read from RAM: forms are chosen for that
     alike: AlikeForms | None = None  # layers that look alike have one form: for assumed weights only
 
     def tensor(self, name: str) -> Tensor:
@@ -127,6 +127,14 @@ class Facts:
     def any_evidence(self) -> Facts:
         """The same with forms that nobody has shown."""
         return replace(self, target=replace(self.target, trust=ANYTHING))
+
+    def of(self, op: str) -> Facts:
+        """What forms of an operator are made of."""
+        return self._with_near_weights if op in self.near else self
+
+    @cached_property
+    def _with_near_weights(self) -> Facts:
+        return replace(self, target=self.target.near)
 
     @cached_property
     def free_bytes(self) -> Mapping[str, int]:

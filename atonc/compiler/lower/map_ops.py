@@ -119,6 +119,7 @@ def _mapped(
     striped = _Striped(decisions.stripes, known)
     for number, op in enumerate(graph.ops):
         stage("mapping operators", number, len(graph.ops))
+        context.facts = facts.of(op.name)
         if op.name in striped.begin(graph.ops[number:], context):
             forms[op.name] = striped.forms[op.name]
             works.append(striped.work(op.name))
@@ -131,6 +132,7 @@ def _mapped(
         else:
             reasons[op.name] = form.reason
             works.append(LoweredOperator(op.name, call=form.call))
+    context.facts = facts
     for name in graph.outputs:
         context.buffer(name)
     return Mapped(tuple(works), context, reasons, forms, tuple(striped.kept), striped.refused)
@@ -144,6 +146,7 @@ class _Known:
         same = before.room == facts.room and before.on_cpu == facts.on_cpu
         self.forms = known.forms if known and same else {}
         self.wanted, self.had = facts.forms, before.forms
+        self.near = facts.near ^ before.near
         self.disproved = {name for name, errors in facts.disproved.items() if errors != before.disproved.get(name)}
         self.cut = {name for name in (*facts.cuts, *before.cuts) if facts.cuts.get(name) != before.cuts.get(name)}
         if not self.cut.isdisjoint(before.cuts):
@@ -154,7 +157,7 @@ class _Known:
         form, wanted, had = self.forms.get(op.name), self.wanted.get(op.name), self.had.get(op.name)
         if form is not None and wanted != had:
             form = None if had else taking(form, op.name, wanted)
-        if op.name in self.disproved:
+        if op.name in self.disproved or op.name in self.near:
             return None
         if form is None or not context.buffers.keys() >= form.earlier.keys() or not self.cut.isdisjoint(form.buffers):
             return None
@@ -189,6 +192,9 @@ class _Striped:
 
     def _again(self, stripe: Stripe, context: Context) -> list[Form] | None:
         if self.known is None or stripe not in self.known.stripes:
+            return None
+        changed = context.facts.near ^ self.known.context.facts.near
+        if not changed.isdisjoint(stripe.ops):
             return None
         forms = [self.known.forms[op] for op in stripe.ops]
         there = {*context.buffers, *(name for form in forms for name in form.buffers)}

@@ -20,6 +20,7 @@ from atonc.compiler.passes.edit import renamed
 from atonc.compiler.passes.layout import permuted
 from atonc.machine.base.errors import InputError, ModelError
 from atonc.machine.base.words import count, instead
+from atonc.machine.hw.limits import ALIGNED, CPU_CACHE_LINE
 
 AUTO, NONE = "auto", "none"
 _RULE = "a state is an output that the next inference gets as an input: --state OUT=IN"
@@ -65,7 +66,7 @@ def _notes(graph: Graph, states: Sequence[CarriedState]) -> list[str]:
     if not states:
         return list(filter(None, [_suggestion(graph)]))
     what = count(len(states), "state")  # their bytes stand where RAM is counted: real values may be kept as codes
-    return [f"the program keeps {what} in RAM from one inference to the next; NAME_reset() gives them first values"]
+    return [f"the program keeps {what} in RAM from one inference to the next; NAME_reset() sets their initial values"]
 
 
 def _without_cut_states(graph: Graph) -> Graph:
@@ -404,20 +405,86 @@ def _in_order(graph: Graph, copies: Mapping[int, str]) -> Graph:
 def keep_windows(graph: Graph) -> Graph:
     """A window over time may stay where it is (`in_place`): its rows move down, and new ones are written behind them. A
     state that lies at the head of a window moves down when all have read that, beside the layers that follow (without
-    any, an epoch of its own would cost more); one that is the window, first of all."""
-    first, last = list[Op](), list[Op]()
+    any, an epoch of its own would cost more); one that is the window, before whoever makes its new rows."""
+    for number in range(len(graph.states)):
+        graph = _moved_late(graph, number)
+    early, last, frames = list[tuple[Op, Op]](), list[Op](), dict[str, tuple[str, int]]()
     for state in graph.states:
         readers, writer = graph.consumers.get(state.input, []), graph.producers.get(state.output)
         if not state.kept or state.shown or len(readers) != 1 or writer is None:
             continue
         (reader,), read = readers, bool(graph.consumers.get(state.output))
         if writer.inputs == reader.outputs and not read:
-            last += [writer] if _is_window(graph, reader, writer) and _is_read_early(graph, writer) else []
+            if _is_window(graph, reader, writer) and _is_read_early(graph, writer):
+                last.append(writer)
+                frames |= _frame(graph, reader)
         elif reader.outputs[0] == writer.inputs[0] and graph.consumers[reader.outputs[0]] == [writer]:
-            first += [reader] if _is_window(graph, writer, reader) else []
-    rest = [op for op in graph.ops if op not in first and op not in last]
-    moved = [replace(op, attrs={**op.attrs, "in_place": True}) for op in (*first, *last)]
-    return replace(graph, ops=(*moved[: len(first)], *rest, *moved[len(first) :])) if moved else graph
+            early += [(reader, writer)] if _is_window(graph, writer, reader) else []
+    moved = {op.name: replace(op, attrs={**op.attrs, "in_place": True}) for op in (*(one for one, _ in early), *last)}
+    rest = [op for op in graph.ops if op.name not in moved]
+    rest = [replace(op, attrs={**op.attrs, "frame": frames[op.name]}) if op.name in frames else op for op in rest]
+    for move, join in early:
+        makers = {join.name, *(op.name for name in join.inputs[1:] if (op := _maker(graph, name)) is not None)}
+        rest.insert(next(at for at, op in enumerate(rest) if op.name in makers), moved[move.name])
+    return replace(graph, ops=(*rest, *(moved[op.name] for op in last))) if moved else graph
+
+
+def _maker(graph: Graph, name: str) -> Op | None:
+    """The operator that computes it."""
+    found = graph.producers.get(name)
+    while found is not None and found.kind in VIEWS:
+        found = graph.producers.get(found.inputs[0])
+    return found
+
+
+def _moved_late(graph: Graph, number: int) -> Graph:
+    """A state that is a window and ends with the application's frame, whose oldest rows nobody reads: the rest of it is
+    a state too, and moves down when all have read the window, so that the next frame may be written before a run."""
+    state, tensors = graph.states[number], dict(graph.tensors)
+    readers, join = graph.consumers.get(state.input, []), graph.producers.get(state.output)
+    if not state.kept or state.shown or len(readers) != 1 or join is None or not graph.consumers.get(state.output):
+        return graph
+    (cut,), kept = readers, f"{state.output}:kept"
+    rows = cut.outputs[0]
+    if join.inputs[:1] != (rows,) or graph.consumers[rows] != [join] or not _is_window(graph, join, cut):
+        return graph
+    move = replace(cut, inputs=(state.output,), outputs=(kept,))
+    tensors[kept] = replace(tensors.pop(rows), name=kept)
+    tensors[state.input] = replace(tensors[kept], name=state.input)
+    ops = (*renamed((op for op in graph.ops if op is not cut), {rows: state.input}), move)
+    outputs = tuple(kept if name == state.output else name for name in graph.outputs)
+    sizes, whole = tensors[kept].shape, graph.tensors[state.output].shape
+    index = tuple(slice(size - left, None) for size, left in zip(whole, sizes, strict=True))
+    states = list(graph.states)
+    starts = tuple(part.start for part in index)
+    states[number] = replace(state, output=kept, first=np.ascontiguousarray(state.first[index]), unread=starts)
+    later = check(replace(graph, tensors=tensors, ops=ops, outputs=outputs, states=tuple(states)))
+    joined = later.producers[state.output]
+    return later if _is_read_early(later, move) and _frame(later, joined) else graph
+
+
+def _frame(graph: Graph, join: Op) -> dict[str, tuple[str, int]]:
+    """By join: the application's input that comes behind the state as it is, and how many bytes in front of both make
+    it begin a line of the CPU's cache."""
+    (state, *rest), whole = join.inputs, graph.tensors[join.outputs[0]]
+    name, lead = rest[-1], -graph.tensors[state].elements % CPU_CACHE_LINE
+    while len(rest) == 1 and len(graph.consumers[name]) == 1 and _same_codes(graph.tensors[name], whole):
+        if name in graph.inputs:
+            return {join.name: (name, lead)} if name in graph.frame_inputs and lead % ALIGNED == 0 else {}
+        before = graph.producers.get(name)
+        if before is None or before.kind not in VIEWS or "clip" in before.attrs:
+            break
+        name = before.inputs[0]
+    return {}
+
+
+def memory_bytes(graph: Graph, state: CarriedState) -> int:
+    """All that shares the memory of a state: the window that it lies in, and what is in front of that."""
+    found = [state.first.nbytes]
+    for join in graph.consumers.get(state.input, ()):
+        moves = [op for op in graph.consumers.get(join.outputs[0], ()) if op.attrs.get("in_place")]
+        found += [graph.tensors[join.outputs[0]].elements + join.attrs.get("frame", ("", 0))[1]] if moves else []
+    return max(found)
 
 
 def _is_read_early(graph: Graph, move: Op) -> bool:

@@ -28,7 +28,7 @@ def check(
     return [
         *_overlaps(homes, aliases),
         *_outside_pools(homes, board),
-        *_misaligned(homes, plans, {*inputs, *outputs}),
+        *_misaligned(homes, plans, {*inputs, *outputs}, aliases),
         *_uses(placed, plans, board),
         *_unwritten(placed, plans, aliases, inputs),
         *_edges(placed, plans, inputs, outputs),
@@ -91,13 +91,20 @@ def _holds(copy: Buffer, constant: Buffer) -> bool:
     return data == copy.data
 
 
-def _misaligned(homes: Mapping[str, Placed], plans: Sequence[StepPlan], edges: Collection[str]) -> Iterator[Finding]:
+def _misaligned(
+    homes: Mapping[str, Placed], plans: Sequence[StepPlan], edges: Collection[str], aliases: Mapping[str, str]
+) -> Iterator[Finding]:
+    """What the CPU touches has lines of its cache for itself. Of a memory with several parts that goes for the whole,
+    and for the input in it: the application writes that while the rest may be older in the cache than in memory."""
     by_cpu = set(edges)
     for plan in plans:
         if isinstance(plan, CpuPlan):
             by_cpu |= plan.reads() | plan.writes()
+    by_cpu |= {_follow(name, aliases) for name in by_cpu}
     for name, home in homes.items():
-        step = 32 if name in by_cpu and home.buffer.kind != BufferKind.CONSTANT else 16
+        begins = home.address == homes.get(_follow(name, aliases), home).address
+        whole = begins or home.buffer.kind == BufferKind.INPUT
+        step = 32 if name in by_cpu and whole and home.buffer.kind != BufferKind.CONSTANT else 16
         if home.address % step:
             yield Finding(f"addresses are multiples of {step}", name, f"{home.address:#x}")
 

@@ -14,7 +14,7 @@ from atonc.compiler.place.packing import PackingProblem, pack
 from atonc.compiler.place.pools import BoardMemory, banks_of
 from atonc.compiler.place.types import USER_BASE, USER_BYTES, USER_POOL, Layout, Placed
 from atonc.compiler.place.usage import memory_use
-from atonc.compiler.plan.aliases import root
+from atonc.compiler.plan.aliases import begins, root
 from atonc.compiler.plan.types import Buffer, BufferKind, Planned
 from atonc.machine.base.errors import CapacityError
 from atonc.machine.hw.limits import CPU_CACHE_LINE, PREFETCH_BYTES
@@ -52,7 +52,8 @@ def place(
     addresses = dict(constants.addresses)
     addresses |= {life.buffer.name: address for life, address in zip(ram, packing.addresses, strict=True)}
     reserved = {life.buffer.name: item.size for life, item in zip(ram, problem.items, strict=True)}
-    placed = _placed(used, addresses, reserved, every, board)
+    starts = {name: begins(name, every, aliases) for name in aliases}
+    placed = _placed(used, addresses, reserved, every, starts, board)
     placed |= _user_buffers(user_allocated, aliases, every, len(plans))
     memory = memory_use(placed.values(), banks_of(board.pools))
     least = problem.lower_bound - memory.states_bytes  # which live all the time
@@ -92,17 +93,19 @@ def _placed(
     addresses: Mapping[str, int],
     reserved: Mapping[str, int],
     buffers: Mapping[str, Buffer],
+    starts: Mapping[str, int],
     board: BoardMemory,
 ) -> dict[str, Placed]:
-    """`reserved`: what packing gave to buffers in RAM; constants elsewhere are padded as their layout does it."""
+    """`reserved`: what packing gave to buffers in RAM; constants elsewhere are padded as their layout does it.
+    `starts`: where those that share memory begin in it."""
     placed = {}
     for life in used:
         address = addresses[life.buffer.name]
         pool = board.pool_name(address, address + max(1, life.buffer.size_bytes))
         room = reserved.get(life.buffer.name, constant_room(life.buffer))
         for name in life.members:
-            buffer = buffers.get(name) or replace(life.buffer, name=name)
-            placed[name] = Placed(buffer, address, pool, life.first, life.last, reserved_bytes=room)
+            buffer, start = buffers.get(name) or replace(life.buffer, name=name), starts.get(name, 0)
+            placed[name] = Placed(buffer, address + start, pool, life.first, life.last, reserved_bytes=room - start)
     return placed
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from atonc.compiler.plan.aliases import root
+from atonc.compiler.plan.aliases import begins, root
 from atonc.compiler.plan.lives import spans
 from atonc.compiler.plan.types import Buffer, BufferKind, CpuPlan, Planned, StepPlan
 from atonc.machine.base.errors import ModelError
@@ -92,7 +92,7 @@ def lifetimes(planned: Planned, exclude: Collection[str] = ()) -> list[Lifetime]
         if name in skipped or not (used or name in starts or name in ends):
             continue
         first, last = lives.get(name, (0, last_step if name in ends else 0))
-        buffer = _largest(name, [_buffer(every, n) for n in shared if n in every])
+        buffer = _largest(name, [(_buffer(every, n), begins(n, every, aliases)) for n in shared if n in every])
         if buffer.kind == BufferKind.CONSTANT:
             first, last = 0, last_step
         found.append(Lifetime(buffer, first, last, tuple(shared), used, name in starts or name in ends))
@@ -111,13 +111,13 @@ def with_scratch(plans: Sequence[StepPlan], buffers: Mapping[str, Buffer]) -> di
 
 def _buffer(buffers: Mapping[str, Buffer], name: str) -> Buffer:
     if name not in buffers:
-        raise ModelError("a step uses a buffer that nobody declared", where=name)
+        raise ModelError("a step uses an undeclared buffer", where=name)
     return buffers[name]
 
 
-def _largest(name: str, shared: Sequence[Buffer]) -> Buffer:
-    """The root with room for everything that shares its memory; a constant stays one."""
+def _largest(name: str, shared: Sequence[tuple[Buffer, int]]) -> Buffer:
+    """The root with room for everything that shares its memory, from some byte on; a constant stays one."""
     if not shared:
-        raise ModelError("a step uses a buffer that nobody declared", where=name)
-    own = next((b for b in shared if b.name == name), shared[0])
-    return replace(own, name=name, size_bytes=max(b.size_bytes for b in shared))
+        raise ModelError("a step uses an undeclared buffer", where=name)
+    own = next((b for b, _ in shared if b.name == name), shared[0][0])
+    return replace(own, name=name, size_bytes=max(start + b.size_bytes for b, start in shared))

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from atonc.compiler.plan.aliases import root
+from atonc.compiler.plan.aliases import begins, root
 from atonc.compiler.plan.types import FILLED, Buffer, CpuPlan, EpochPlan, Ride, StepPlan
 from atonc.machine.base.errors import ToolError
 from atonc.machine.base.frozen import dataclass
@@ -38,9 +38,11 @@ class BufferContents:
 
     def __init__(self, buffers: Mapping[str, Buffer], aliases: Mapping[str, str]) -> None:
         self.aliases, self.flags = aliases, dict[str, Flags | None]()  # None: all of it is written
+        self.begins = {name: begins(name, buffers, aliases) for name in aliases}
         sizes: dict[str, int] = {}
         for name, buffer in buffers.items():
-            sizes[self._root(name)] = max(sizes.get(self._root(name), 0), buffer.size_bytes)
+            end = self.begins.get(name, 0) + buffer.size_bytes
+            sizes[self._root(name)] = max(sizes.get(self._root(name), 0), end)
         self.sizes = sizes
 
     def fill(self, name: str, size_bytes: int) -> None:
@@ -49,19 +51,20 @@ class BufferContents:
     def fill_part(self, name: str, offset: int, size_bytes: int) -> None:
         flags = self._flags(name)
         if flags is not None:
-            flags[offset : offset + size_bytes] = True
+            start = self.begins.get(name, 0) + offset
+            flags[start : start + size_bytes] = True
             self._settle(name, flags)
 
     def write(self, name: str, config: StrengConfig) -> None:
         flags = self._flags(name)
         if flags is not None:
             for walk in walks(config):
-                view(flags, walk)[...] = True
+                view(flags, walk, -self.begins.get(name, 0))[...] = True
             self._settle(name, flags)
 
     def outside(self, name: str, config: StrengConfig) -> str:
         """What an engine touches beyond the buffer; nothing if all is well."""
-        (low, high), size = config.span(), self.sizes[self._root(name)]
+        (low, high), size = config.span(), self.sizes[self._root(name)] - self.begins.get(name, 0)
         return f"bytes {low}..{high - 1} of {size}" if low < 0 or high > size else ""
 
     def missing(self, name: str, config: StrengConfig) -> str:
@@ -69,13 +72,13 @@ class BufferContents:
         if beyond := self.outside(name, config):
             return beyond
         flags = self._flags(name)
-        if flags is None or all(view(flags, walk).all() for walk in walks(config)):
+        if flags is None or all(view(flags, walk, -self.begins.get(name, 0)).all() for walk in walks(config)):
             return ""
-        return f"bytes that nobody wrote among {config.span()[0]}..{config.span()[1] - 1}"
+        return f"unwritten bytes among {config.span()[0]}..{config.span()[1] - 1}"
 
     def holes(self, name: str, size_bytes: int) -> int:
-        flags = self._flags(name)
-        return 0 if flags is None else int(size_bytes - np.count_nonzero(flags[:size_bytes]))
+        flags, start = self._flags(name), self.begins.get(name, 0)
+        return 0 if flags is None else int(size_bytes - np.count_nonzero(flags[start : start + size_bytes]))
 
     def _root(self, name: str) -> str:
         return root(name, self.aliases)
@@ -140,7 +143,7 @@ def _whole(
 ) -> Iterator[Stray]:
     for name in names:
         if holes := contents.holes(name, buffers[name].size_bytes):
-            yield Stray(step, title, "CPU", name, f"reads {holes} bytes that nobody wrote")
+            yield Stray(step, title, "CPU", name, f"reads {holes} unwritten bytes")
 
 
 def _epoch(step: int, plan: EpochPlan, contents: BufferContents) -> Iterator[Stray]:

@@ -40,6 +40,8 @@ class Buffer:
     four_bits: bool = False  # two values to a byte: no engine reads it like that, a copy in RAM is unpacked
     half_bytes: int = 0  # so many values of 4 bits, which engines read as they lie here; 0: bytes
     coarse: CoarseCodes | None = None  # how codes of 16 bits are stored; None: as they are
+    begins: int = 0  # at this byte of the buffer in whose memory it lies
+    near: bool = False  # a constant that is read from a copy in RAM, as far as choices before placement can tell
 
 
 def taller_buffer(buffer: Buffer, more_bytes: int) -> Buffer:

@@ -24,7 +24,7 @@ MAPPING = "how operators are mapped"
 CLOCKS = "clocks"
 CHECKS = "checks"
 OUTPUT = "what is written and shown"
-GATES = "gates: exit code 1 where they do not hold"
+GATES = "gates: exit code 1 if one fails"
 STAGES = ("read", "passes", "lower", "schedule", "place")  # what `--dump` shows, in the order of the pipeline
 ANY_FORM, W4_STREAM = "any", "w4-stream"
 UNPROVEN = (ANY_FORM, W4_STREAM)  # values of `--allow-unproven`
@@ -146,7 +146,7 @@ class Options:
         "2.x: the numbers that ST's compilers 2.x give",
         takes=Takes(choices=("best", "2.x"), rare=True),
     )
-    prefer: str = option("speed", "--prefer", MEMORY, "what counts more", takes=Takes(choices=("speed", "memory")))
+    prefer: str = option("speed", "--prefer", MEMORY, "what to optimise", takes=Takes(choices=("speed", "memory")))
     resident: Room | str = option(
         NO_ROOM,
         "--resident",
@@ -446,20 +446,20 @@ class Gates:
     """What the user does not accept; zero means any."""
 
     max_ram: int = option(
-        0, "--max-ram", GATES, "RAM of any kind, such as 1.5M (default: any)", metavar="BYTES", parse=size
+        0, "--max-ram", GATES, "limit of all RAM, such as 1.5M (default: none)", metavar="BYTES", parse=size
     )
     max_activations: int = option(
-        *(0, "--max-activations", GATES, "activations alone, such as 640k (default: any)"),
+        *(0, "--max-activations", GATES, "limit of activations alone, such as 640k (default: none)"),
         metavar="BYTES",
         parse=size,
         takes=RARE,
     )
-    max_latency: float = option(0.0, "--max-latency", GATES, "of the prediction", metavar="MS", parse=positive)
+    max_latency: float = option(0.0, "--max-latency", GATES, "limit of predicted latency", metavar="MS", parse=positive)
     max_energy: float = option(
-        *(0.0, "--max-energy", GATES, "likely microjoules/inference of core and memories (default: any)"),
+        *(0.0, "--max-energy", GATES, "limit of the likely microjoules/inference of core and memories (default: none)"),
         metavar="UJ",
         parse=positive,
         takes=RARE,
     )
-    no_cpu: bool = option(False, "--no-cpu", GATES, "no operator on the CPU")
-    no_spill: bool = option(False, "--no-spill", GATES, "no activations or states outside the chip")
+    no_cpu: bool = option(False, "--no-cpu", GATES, "fails if an operator runs on the CPU")
+    no_spill: bool = option(False, "--no-spill", GATES, "fails if activations or states are in external RAM")

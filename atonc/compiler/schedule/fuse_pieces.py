@@ -83,16 +83,15 @@ def _distance(copies: TaskGroup, size: int) -> int | None:
 def _is_free(state: MergeState, place: Place, target: str, producers: set[Place]) -> bool:
     """Whether its place may be written that early: who wrote into the whole before wrote elsewhere, and who read from
     its memory had read before."""
-    root, first = state.network.root(target), min(producers)
+    network, first = state.network, min(producers)
+    root, begin = network.root(target), network.begins(target)
     copied = [task.writers()[0].scan for task in state.group(place).tasks]
     low, high = min(scan.first for scan in copied), max(scan.end for scan in copied)
     for at in (at for at in state.writers[root] if at < place):
         if state.is_call(at):
             return False
-        uses = (
-            use for task in state.group(at).tasks for use in task.writers() if state.network.root(use.buffer) == root
-        )
-        if any(use.buffer != target or (use.scan.first < high and low < use.scan.end) for use in uses):
+        uses = (use for task in state.group(at).tasks for use in task.writers() if network.root(use.buffer) == root)
+        if any(network.begins(use.buffer) != begin or (use.scan.first < high and low < use.scan.end) for use in uses):
             return False
     return all(at < first for at in state.readers[root] if at < place)
 

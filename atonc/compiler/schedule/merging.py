@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import replace
 
-from atonc.compiler.plan.aliases import root
+from atonc.compiler.plan.aliases import begins, root
 from atonc.compiler.plan.evidence import chain_texts, untrusted
 from atonc.compiler.plan.task import ENGINE, Task, TaskGroup
 from atonc.compiler.plan.types import Buffer
@@ -22,7 +22,7 @@ TOO_MANY = "more units or engines than the chip has"
 NO_GAIN = "a merge takes fewer cycles than the two epochs"
 NO_ROOM = "a merge leaves the peak of the activations as it is"
 NO_ORDER = "the other operand is there before the producer begins"
-NO_MORE = "rows that nobody reads lie behind a tensor in the middle of the network, and operands in memory have none"
+NO_MORE = "unused rows lie behind a tensor in the middle of the network, and operands in memory have none"
 
 CALL = -1
 Place = tuple[int, int]  # numbers of a work and of its group, or CALL for what it does on the CPU
@@ -51,6 +51,9 @@ class MergeNetwork:
 
     def root(self, name: str) -> str:
         return root(name, self.aliases)
+
+    def begins(self, name: str) -> int:
+        return begins(name, self.buffers, self.aliases)
 
 
 @dataclass(frozen=True)

@@ -70,12 +70,11 @@ def _lowered(setting: Setting, decisions: Decisions, before: Candidate | None) -
         forms=decisions.forms,
         disproved=decisions.disproved,
         coarse=max(MOST_CODES, options.allow_coarse),
-        resident=decisions.keeps_weights,
+        near=decisions.near,
         alike=setting.alike,
     )
-    known = before.mapped if before and before.decisions.keeps_weights == decisions.keeps_weights else None
-    first = replace(FIRST, resident_bytes=decisions.resident_bytes)
-    if known is None and decisions.lowering == first.lowering:
+    known = before.mapped if before else None
+    if known is None and decisions.lowering == FIRST.lowering:
         mapped = known_forms(facts, affinity, partial(map_ops, facts, decisions, affinity))
     else:
         mapped = map_ops(facts, decisions, affinity, known)

@@ -85,7 +85,7 @@ def _decisions(given: Mapping[str, Any]) -> Decisions:
     known = {one.name for one in fields(Decisions)}
     strange = [name for name in given if name not in known]
     if strange:
-        raise ValueError(did_you_mean(strange[0], known, f"nobody decides {strange[0][:60]!r}"))
+        raise ValueError(did_you_mean(strange[0], known, f"unknown decision {strange[0][:60]!r}"))
     return Decisions(**{name: _read(name, value) for name, value in given.items()})
 
 
@@ -173,6 +173,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "forms": lambda value: {op: str(Variant.read(_text(text))) for op, text in _object(value, "it").items()},
     "disproved": lambda value: {op: tuple(map(_codes, errors)) for op, errors in _object(value, "it").items()},
     "cuts": lambda value: {name: tuple(map(_whole, cuts)) for name, cuts in _object(value, "it").items()},
+    "near": _names,
     "resident_bytes": _whole,
     "resident": lambda value: None if value is None else {_text(name): _whole(place) for name, place in value.items()},
     "fetched": _fetched,
@@ -202,7 +203,7 @@ def _said(value: object) -> str:
 def _require_known(decisions: Decisions, graph: Graph, path: Path) -> None:
     ops = {op.name for op in graph.ops}
     striped = (name for stripe in decisions.stripes for name in stripe.ops)
-    apart = (*decisions.unfused, *decisions.alone, *decisions.unstriped, *decisions.reserved)
+    apart = (*decisions.unfused, *decisions.alone, *decisions.unstriped, *decisions.reserved, *decisions.near)
     for name in (*decisions.on_cpu, *decisions.forms, *decisions.disproved, *apart, *striped):
         if name not in ops:
             raise InputError(

@@ -1,9 +1,9 @@
 """How long tasks take, before anything has an address: the calibrated model on the epochs that they pack into.
 
 Every choice among forms uses these cycles; whoever narrows candidates down before there are tasks (tilings, cuts of
-depthwise convolutions) uses a bound, and says so. Until placement is done, banks are assumed: constants in flash, every
-other buffer of an epoch at the start of a bank of its own, as `place.spread` tries to have it, and in external RAM if
-it is larger than all of them.
+depthwise convolutions) uses a bound, and says so. Until placement is done, banks are assumed: constants in flash, where
+nobody wants them in RAM, every other buffer of an epoch at the start of a bank of its own, as `place.spread` tries to
+have it, and in external RAM if it is larger than all of them.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def cycles_of(groups: Iterable[TaskGroup], buffers: Buffers, target: Target) -> 
 def epoch_cycles(tasks: Sequence[Task], buffers: Buffers, target: Target) -> int:
     """Prices tasks side by side, with the program that sets them up. Layers that look alike cost alike: networks have
     most of theirs several times over, and forms of one layer share epochs."""
-    known, outline = _known_cycles(target.machine, target.programmed_by), _outline(tasks, buffers)
+    known, outline = _known_cycles(target.machine, target.programmed_by, target.weights_near), _outline(tasks, buffers)
     found = known.get(outline)
     if found is None:
-        found = target.cycles(target.with_words(assumed_epoch(tasks, buffers, target.machine))).cycles
+        found = target.cycles(target.with_words(assumed_epoch(tasks, buffers, target))).cycles
         if len(known) == MOST_KNOWN:
             known.clear()
         known[outline] = found
@@ -48,7 +48,7 @@ def epoch_cycles(tasks: Sequence[Task], buffers: Buffers, target: Target) -> int
 
 
 @memoise
-def _known_cycles(machine: Machine, programmed_by: str) -> dict[Hashable, int]:
+def _known_cycles(machine: Machine, programmed_by: str, weights_near: bool) -> dict[Hashable, int]:
     """Keeps known cycles by outline."""
     return {}
 
@@ -59,7 +59,7 @@ def _outline(tasks: Sequence[Task], buffers: Buffers) -> Hashable:
     for task in tasks:
         for use in task.engines.values():
             numbers.setdefault(use.buffer, len(numbers))
-    memories = tuple((buffers[name].kind, buffers[name].size_bytes) for name in numbers)
+    memories = tuple((buffers[name].kind, buffers[name].size_bytes, buffers[name].near) for name in numbers)
     return memories, tuple(
         (
             tuple((name, *_without_table(config)) for name, config in task.units.items()),
@@ -77,10 +77,10 @@ def _without_table(config: UnitConfig) -> tuple[UnitConfig, int, int]:
     return changed(config, table=b""), len(config.table), -(-len(config.table.rstrip(b"\0")) // ROW_BYTES)
 
 
-def assumed_epoch(tasks: Sequence[Task], buffers: Buffers, machine: Machine) -> Epoch:
+def assumed_epoch(tasks: Sequence[Task], buffers: Buffers, target: Target) -> Epoch:
     """The epoch as placement may leave it."""
     plan = assign_epoch(tasks)
-    starts = _assumed_starts([use.buffer for use in plan.engines.values()], buffers, machine)
+    starts = _assumed_starts([use.buffer for use in plan.engines.values()], buffers, target)
     units: dict[str, UnitConfig] = dict(plan.units)
     for name, use in plan.engines.items():
         start = starts[use.buffer]
@@ -90,15 +90,15 @@ def assumed_epoch(tasks: Sequence[Task], buffers: Buffers, machine: Machine) -> 
     return Epoch(1, units, plan.links, tuple(name for name, use in plan.engines.items() if use.config.to_memory))
 
 
-def _assumed_starts(names: Iterable[str], buffers: Buffers, machine: Machine) -> dict[str, int]:
+def _assumed_starts(names: Iterable[str], buffers: Buffers, target: Target) -> dict[str, int]:
     """Assumes an address for every buffer of an epoch. A board without external memory has nothing outside."""
-    banks = machine.npu_ram
-    outside = {bank.kind: bank.base for bank in reversed(machine.memories) if bank.external}
+    banks = target.machine.npu_ram
+    outside = {bank.kind: bank.base for bank in reversed(target.machine.memories) if bank.external}
     room = sum(bank.size_bytes for bank in banks)
     found: dict[str, int] = {}
     taken = 0
     for name in dict.fromkeys(names):
-        if buffers[name].kind == BufferKind.CONSTANT:
+        if buffers[name].kind == BufferKind.CONSTANT and not (buffers[name].near or target.weights_near):
             found[name] = outside.get(FLASH, banks[0].base)
         elif buffers[name].size_bytes > room:
             found[name] = outside.get(HYPERRAM, banks[0].base)

@@ -69,6 +69,7 @@ class Decisions:
     forms: Mapping[str, str] = field(default_factory=dict)  # operator -> label of another form with the same bits
     disproved: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # operator -> errors that forms declared
     cuts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # constant -> bytes where another epoch begins
+    near: frozenset[str] = frozenset()  # operators whose weights are read from RAM: forms are chosen for that
     resident_bytes: int = 0  # RAM that weights may take for the whole run
     resident: Mapping[str, int] | None = None  # constant -> address of its copy in RAM; None: not decided yet
     fetched: tuple[Fetched, ...] | None = None  # constants that are copied ahead; None: not decided yet
@@ -80,7 +81,7 @@ class Decisions:
 
     @property
     def keeps_weights(self) -> bool:
-        """Kernels shall lie in RAM, as far as there is room: forms are chosen for that."""
+        """Kernels shall lie in RAM, as far as there is room."""
         return self.resident_bytes > 0
 
     @property
@@ -99,7 +100,7 @@ class Decisions:
     def lowering(self) -> tuple[object, ...]:
         """What tasks depend on."""
         cuts, forms, disproved = (tuple(sorted(one.items())) for one in (self.cuts, self.forms, self.disproved))
-        return self.huge_share, tuple(self.on_cpu), self.stripes, cuts, forms, disproved, self.keeps_weights
+        return self.huge_share, tuple(self.on_cpu), self.stripes, cuts, forms, disproved, self.near
 
     @property
     def scheduling(self) -> tuple[object, ...]:

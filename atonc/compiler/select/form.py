@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from functools import cached_property
 from math import inf
 from typing import Any
@@ -79,12 +79,6 @@ class Form:
         """By the calibrated model, with assumed banks. Worked out when somebody asks: most forms have no rival."""
         return cycles_of(self.groups, {**self.earlier, **self.buffers}, self.target)
 
-    @cached_property
-    def near_cycles(self) -> int:
-        """What it takes with all its constants in RAM."""
-        buffers = {**self.earlier, **self.buffers}
-        return cycles_of(self.groups, {name: _in_ram(buffer) for name, buffer in buffers.items()}, self.target)
-
     @property
     def error(self) -> float:
         """Expected of the worst operator, in codes of 8 bits before the last rounding."""
@@ -157,7 +151,3 @@ def without_evidence(graded: Graded) -> RefusedForm:
     change = "bring the scales of its inputs and its output closer together" if is_shift else "use other sizes"
     used = f"ST programs use {graded.seen.replace('..', ' to ')}" if graded.seen else "no ST program has it"
     return RefusedForm(NO_EVIDENCE, f"needs {needs}", used, f"{change}, or try --allow-unproven on a board")
-
-
-def _in_ram(buffer: Buffer) -> Buffer:
-    return replace(buffer, kind=BufferKind.RESIDENT) if buffer.kind == BufferKind.CONSTANT else buffer

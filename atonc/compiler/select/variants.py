@@ -27,7 +27,7 @@ LABELS = {
     "pooled bands": "two row tiles that are pooled together",
     # groups of channels with a shift of their own
     "few shifts": "as few shifts as rounding allows",
-    "many shifts": "a shift for every group of channels that it mends",
+    "many shifts": "a shift for every group of channels that it improves",
     "shifts of words": "as few shifts as rounding allows, for whole words of channels",
     "anywhere": "groups of channels that begin anywhere",
     # pictures and features

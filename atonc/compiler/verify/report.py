@@ -34,6 +34,7 @@ class LayerCheck:
     own: bool = False  # beyond its limit, value for value what its form means: the form is coarser than it declares
     as_vendor: bool = False  # beyond its limit, value for value as the vendor's roundings give it
     poor: bool = False  # further off than a layer may be unless the user allows it
+    is_wide: bool = False  # LSB of 16 bits
     __repr__ = brief
 
     @property
@@ -81,7 +82,9 @@ class VerifyReport:
         if not self.worst_layer:
             return "all exact"
         limit = max((check.limit for check in self.checks), default=0.0)
-        return f"max error {self.worst_layer:.3g} LSB per layer (limit {limit:g})"
+        wide = any(check.is_wide for check in self.checks if check.max_diff == self.worst_layer)
+        unit = "LSB (int16)" if wide else "LSB"
+        return f"max error {self.worst_layer:.3g} {unit} per layer (limit {limit:g})"
 
     @property
     def tightest(self) -> LayerCheck | None:

@@ -235,6 +235,7 @@ def _compared(graph: Graph, name: str, got: Array, expected: Array) -> LayerChec
         differ_percent=differ,
         limit=0.0,
         poor=worst > MOST_CODES * error_step(tensor),
+        is_wide=tensor.dtype == "int16",
     )
 
 

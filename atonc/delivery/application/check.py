@@ -190,7 +190,7 @@ def _of_one(
 def _of_two(one: TouchedMemory, other: TouchedMemory, shared: Sequence[SharedSlot]) -> Iterator[Finding]:
     both = [(s.start, s.end) for s in shared if {one.network, other.network} <= set(s.networks)]
     for mine, theirs in ((one, other), (other, one)):
-        owned = [("constants are nobody else's", named) for named in mine.constants]
+        owned = [("constants are not shared", named) for named in mine.constants]
         owned += [("weights in RAM stay as they are", named) for named in mine.residents]
         owned += [("a state is left alone by other networks", named) for named in mine.states]
         for rule, (what, span) in owned:

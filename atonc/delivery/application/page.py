@@ -26,7 +26,7 @@ _WORDS = "works in: light, stays: orange, weights: blue, reserved: grey"
 
 
 def percent(share: float) -> str:
-    return f"{100 * share:.{1 if share < 0.1 else 0}f} %"
+    return f"{100 * share:.{2 if share < 0.01 else 1 if share < 0.1 else 0}f} %"
 
 
 NETWORKS = (

@@ -25,6 +25,7 @@ from atonc.compiler.frontends.read import in_file
 from atonc.compiler.ir import Graph
 from atonc.compiler.lower.sizes import item_bytes
 from atonc.compiler.passes import order
+from atonc.compiler.passes.states import memory_bytes
 from atonc.compiler.place import BoardMemory
 from atonc.compiler.place.constants import constant_room
 from atonc.compiler.place.explain import PlacementError
@@ -332,8 +333,9 @@ def _kept(
     of the network that keeps second most lie from there on, at the other end of what all share, so that it does the
     same."""
     everybody, after = [one.name for one in sources], {one.name: one.network.after for one in sources}
+    sizes = {(one.name, state.input): memory_bytes(one.graph, state) for one in sources for state in one.graph.states}
     wanted = [
-        (one.graph.tensors[tensor].elements * item_bytes(one.graph.tensors[tensor]), one.name, tensor, survives, why)
+        (sizes.get((one.name, tensor)) or _size(one.graph, tensor), one.name, tensor, survives, why)
         for one, net in ((one, one.network) for one in sources)
         for edges, survives, ours, why in (
             (one.graph.frame_inputs, net.inputs_survive, net.options.inputs_allocation, "inputs_survive"),
@@ -359,6 +361,10 @@ def _asked_by(network: AppNetwork, after: Mapping[str, str]) -> str:
     followers = [f"{name} is after {network.name}" for name in network.outputs_survive if after[name] == network.name]
     named = [name for name in network.outputs_survive if after[name] != network.name]
     return "; ".join([*followers, *([f"outputs_survive names {', '.join(named)}"] if named else [])])
+
+
+def _size(graph: Graph, name: str) -> int:
+    return graph.tensors[name].elements * item_bytes(graph.tensors[name])
 
 
 def _states(source: AppSource) -> list[str]:

@@ -256,13 +256,13 @@ def _strangers(settings: YamlSettings) -> Iterator[str]:
         if section not in SECTIONS:
             if not rest:
                 _refuse_misspelt(settings, key, section, SECTIONS)
-                yield f"{settings.where(key)}: nobody reads this section"
+                yield f"{settings.where(key)}: section is not used"
             continue
         known = _KNOWN.get(section, "").split()
         parent = rest.rpartition(".")[0]
         if rest and known and rest not in known and (not parent or parent in known) and not rest.endswith(_OF_TRAINING):
             _refuse_misspelt(settings, key, rest, known)
-            yield f"{settings.where(key)}: nobody reads this key"
+            yield f"{settings.where(key)}: key is not used"
 
 
 def _refuse_misspelt(settings: YamlSettings, key: str, word: str, known: list[str]) -> None:

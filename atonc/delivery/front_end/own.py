@@ -35,7 +35,7 @@ class OwnFrontEnd:
     @property
     def said(self) -> str:
         image = isinstance(self.pipeline, ImagePipeline)
-        made = "made images" if image else "made sound"
+        made = "synthetic images" if image else "synthetic sound"
         resized = "it resizes to bytes, they to floats; on photographs it may be twice as many"
         why = resized if image else "sums and logarithms are rounded in another order"
         if not self.differ:

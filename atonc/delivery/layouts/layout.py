@@ -92,7 +92,7 @@ class FolderLayout:
     refuses: Callable[[LayoutNetwork], Iterator[LayoutRefusal]]  # looked at before anything is written
     board: str = ""  # whose memories the network gets, unless the user names a board
     image: RelocOptions | None = None
-    carries: bool = True  # states may be inputs and outputs instead; else it refuses them itself
+    carries: bool = True  # states must be inputs and outputs instead; else it resets them, or refuses them itself
     forgets: str = ""  # why no weights or states stay in RAM between two inferences; empty where they may
     package: tuple[str, str] | None = None  # that must be installed, and the extra that brings it
     leavings: tuple[str, ...] = ()  # patterns of what the user's tools write into the folder, and write again

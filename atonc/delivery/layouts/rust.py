@@ -41,6 +41,7 @@ def _files(given: LayoutNetwork) -> Mapping[str, bytes]:
         (f"{word(file.rpartition('.')[0])}.bin", given.base_of(file), data)
         for file, data in given.memory_images.items()
     ]
+    kept = [(f"states/state_{k}.bin", one) for k, one in enumerate(given.network.program.states)]
     used = [pool.name for pool in given.network.pools if given.network.memory.by_pool.get(pool.name, 0)]
     inputs = [_edge(given, "input", index, info) for index, info in enumerate(given.inputs)]
     outputs = [_edge(given, "output", index, info) for index, info in enumerate(given.outputs)]
@@ -68,9 +69,14 @@ def _files(given: LayoutNetwork) -> Mapping[str, bytes]:
             f"crc32: {zlib.crc32(data):#010x} }},\n"
             for file, base, data in weights
         ),
+        **{"has_states": bool(kept), "states_count": len(kept), "cpu_line": CPU_CACHE_LINE},
+        "states": [
+            {"file": file, "label": given.network.labels[one.name], "address": f"{one.address:#010x}"}
+            for file, one in kept
+        ],
         **{"inputs": inputs, "outputs": outputs, "edges": [*inputs, *outputs]},
     }
-    images = {f"weights/{file}": data for file, _, data in weights}
+    images = {f"weights/{file}": data for file, _, data in weights} | {file: one.first for file, one in kept}
     return {**render_folder("layouts/rust", words), **blobs, **images}
 
 
@@ -96,7 +102,7 @@ def _refuses(given: LayoutNetwork) -> Iterator[LayoutRefusal]:
         yield LayoutRefusal("epochs are started by the CPU", driver, "leave --no-epoch-controller out")
     yield from ways.refuse_cpu_layers(given, driver)
     yield from ways.refuse_movable(given, "programs of the crate are linked as they are, with every address in them")
-    yield from ways.refuse_ram_constants(given, "the crate puts weights into flash, and nobody copies them from there")
+    yield from ways.refuse_ram_constants(given, "the crate keeps weights in flash and does not copy them")
     if given.network.program.encrypted:
         yield LayoutRefusal("weights are encrypted", "embassy's driver sets no keys", "leave --encrypt-weights out")
     odd = [info.label for info in (*given.inputs, *given.outputs) if info.type not in _TYPES]
@@ -110,6 +116,7 @@ LAYOUT = FolderLayout(
     page="rust.md",
     files=_files,
     refuses=_refuses,
-    forgets="nobody in the crate writes weights or states before the first inference",
+    forgets="the crate does not write weights to RAM before the first inference",
+    carries=False,
     leavings=("Cargo.lock", "target/*", "embassy/Cargo.lock", "embassy/target/*"),
 )

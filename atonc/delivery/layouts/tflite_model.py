@@ -342,8 +342,8 @@ def require_intact(data: bytes) -> None:
     if at is None:
         raise ModelError(
             "no checksum of atonc in the metadata",
-            rule="only files that atonc wrote are run",
-            remedy="write it with atonc generate MODEL.tflite --layout tflite",
+            rule="run takes what atonc built, not a model",
+            remedy="atonc generate MODEL.tflite -o build, then atonc run build (or --layout tflite, and run that file)",
         )
     if _LENGTH.unpack_from(data, at)[0] != len(data) or _with_digest(data, at) != data:
         raise ModelError(

@@ -187,7 +187,7 @@ def findings_in(text: str) -> tuple[str, ...]:
 def _headless(where: str, marked: int) -> InputError:
     if marked:
         return InputError(
-            "the first line of the firmware is missing or damaged: nobody knows which board answered",
+            "the first line of the firmware is missing or damaged: the board is unknown",
             where=where,
             rule=f"a log begins with `{MARK} {LOG_FORMAT} {BEGIN} board=...`",
             remedy="open the terminal first (115200 baud, 8N1), then reset the board",

@@ -82,14 +82,14 @@ def _rows(built: BuiltApplication) -> Iterator[doc.SummaryRow | None]:
     yield doc.SummaryRow("RAM", _ram(built))
     yield doc.SummaryRow(
         "room",
-        f"a further network shares {size_text(told.ram_bytes - told.kept_bytes - told.resident_bytes)} and finds "
-        f"{size_text(told.free_on_chip_bytes)} more on the chip, {max(0.0, 100 - 100 * told.load):.0f} % of the time",
+        f"for a further network: {size_text(told.ram_bytes - told.kept_bytes - told.resident_bytes)} shared, "
+        f"{size_text(told.free_on_chip_bytes)} free on the chip, {max(0.0, 100 - 100 * told.load):.0f} % of the time",
     )
     layers = sum(one.compiled.report.layers for one in built.plan.networks if one.compiled.report)
     verified = f"{count(layers, 'layer')} emulated, " if layers else ""
     trial = f"; {built.trial['says']}" if built.trial is not None else ""
     wrong = built.trial is not None and not built.trial["equal"]
-    checked = f"{verified}no file touches what belongs to another{trial}"
+    checked = f"{verified}no overlap between networks{trial}"
     yield doc.SummaryRow("checked", checked, doc.Mark.ALARM if wrong else doc.Mark.GOOD)
     yield doc.files_row(built.files)
     if built.files:
@@ -104,16 +104,16 @@ def _slots(built: BuiltApplication) -> str:
     saved = f", {size_text(told.saved_constants_bytes)} saved by sharing" if told.saved_constants_bytes else ""
     in_code = sum(one.code_constants_bytes for one in told.networks if one.name not in built.output.images)
     beside = f", {size_text(in_code)} more in C files" if in_code else ""  # of CPU layers
-    return f"{count(len(told.networks), 'slot')} of {size_text(size)} with {size_text(used)} of {what}{saved}{beside}"
+    return f"{count(len(told.networks), 'slot')} ({size_text(size)}) with {size_text(used)} of {what}{saved}{beside}"
 
 
 def _ram(built: BuiltApplication) -> str:
     told = built.figures
-    sizes = {"that stays": told.kept_bytes, "resident weights": told.resident_bytes}
+    sizes = {"kept between inferences": told.kept_bytes, "resident weights": told.resident_bytes}
     own = ", ".join(f"{what} {size_text(size)}" for what, size in sizes.items() if size)
     parts = f" ({own})" if own else ""
     images = f", and {size_text(told.image_ram_bytes)} for images" if told.image_ram_bytes else ""
     return (
-        f"{size_text(told.ram_bytes)} for all{parts}{images}; one beside the other {size_text(told.ram_sum_bytes)}, no "
-        f"plan of these programs below {size_text(told.lower_bound_bytes)}"
+        f"{size_text(told.ram_bytes)} for all{parts}{images}; without sharing {size_text(told.ram_sum_bytes)}, "
+        f"lower bound {size_text(told.lower_bound_bytes)}"
     )

@@ -41,7 +41,7 @@ def _told(recording: Recording) -> tuple[str, Terms]:
     ran, stated, times = recording.ran_with, recording.stated, recording.milliseconds
     npu = f", NPU {ran.npu_hz / 1e6:g} MHz" if ran.npu_hz else ""
     where = f"{stated.board} (emulated)" if recording.virtual else stated.board or "a board that is not named"
-    outputs = "nobody worked out what they should be"
+    outputs = "no expected values"
     if recording.expects:
         wrong = recording.different
         outputs = f"{wrong:,} bytes are not the emulator's" if wrong else "every byte is the emulator's"

@@ -86,7 +86,7 @@ PROGRAMS = (
     GdbServerProgram(
         "stlink", STLINK, ("ST-LINK_gdbserver",),
         ("-d", "--frequency", "{khz}", "--apid", "1", "-e", "-p", "{port}", "-cp", "{programmer}"),
-        "with STM32CubeIDE and STM32CubeCLT: put it on PATH, or set STM32_CUBE_IDE_DIR",
+        "install STM32CubeIDE or STM32CubeCLT, which have it; put it on PATH, or set STM32_CUBE_IDE_DIR",
         (
             ("No ST-LINK", _NO_PROBE), ("ST-LINK detected", _NO_PROBE), ("in use", _NO_PROBE),
             ("CubeProgrammer", "it needs STM32CubeProgrammer beside it: install it or name STM32CubeIDE's folder"),

@@ -94,9 +94,9 @@ def _require(program: PteProgram, delegates: Sequence[InstalledDelegate]) -> Non
     if program.beside:
         return
     if len(set(made)) < len(made) or not known.issuperset(program.outputs):
-        raise ModelError("a value is made twice, or an output by nobody", rule=_DAMAGED)
+        raise ModelError("a value is produced twice, or an output is not produced", rule=_DAMAGED)
     if not read.issuperset(k for call in program.calls for k in call.values):
-        raise ModelError("nobody reads what a delegate makes", rule=_DAMAGED)
+        raise ModelError("the result of a delegate is not used", rule=_DAMAGED)
 
 
 def profiled(delegate: InstalledDelegate) -> list[EpochTime]:

@@ -149,7 +149,7 @@ class TfliteRunner(AbstractContextManager["TfliteRunner"]):
             known |= set(piece.outputs)
         for tensor in (*model.inputs, *model.outputs):
             if tensor not in known or not model.types[tensor]:
-                raise ModelError("an output that nobody makes, or of an unknown type", where=_name(model, tensor))
+                raise ModelError("an output without a producer, or of an unknown type", where=_name(model, tensor))
         for row in model.operators:
             for tensor in (*row.inputs, *row.outputs) if row.on_npu else ():
                 if tensor < 0 or not model.types[tensor]:

@@ -200,7 +200,7 @@ class Client(Conversation):
         if [len(value) for value in inputs] != sizes:
             raise TargetError(f"inputs of {[len(value) for value in inputs]} bytes for a network that takes {sizes}")
         if self.resets:
-            self._can(messages.CAN_RESET, "give states their first values")
+            self._can(messages.CAN_RESET, "reset states to their initial values")
 
         def once() -> BoardRunResult:
             if self.resets:
@@ -212,7 +212,7 @@ class Client(Conversation):
     def sequence(self, model: ModelInfo, frames: Sequence[Sequence[bytes]]) -> list[BoardRunResult]:
         """Frames in order, from first states on. After a fault of the line nobody knows how far the board came, so all
         of them are sent again."""
-        self._can(messages.CAN_RESET, "give states their first values")
+        self._can(messages.CAN_RESET, "reset states to their initial values")
 
         def whole() -> list[BoardRunResult]:
             self._reset(model)

@@ -63,7 +63,7 @@ class SocketLink:
             self._socket = socket.create_connection((host, port), timeout=5.0)
         except (OSError, OverflowError) as error:  # overflow: a port beyond all ports
             raise InputError(
-                f"nobody answers at {host}:{port}: {error}",
+                f"no answer at {host}:{port}: {error}",
                 remedy="start the board first: atonc board run FIRMWARE.elf --serial socket:PORT",
             ) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

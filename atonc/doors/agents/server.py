@@ -161,7 +161,7 @@ class AgentDoor:
             types.PromptArgument(name="model", description="the model in the folder", required=True),
             types.PromptArgument(name="symptom", description="too slow, too much RAM, wrong answers, ..."),
         ]
-        prompt = types.Prompt(name=PROMPT, description="find what is wrong with a model and mend it", arguments=wanted)
+        prompt = types.Prompt(name=PROMPT, description="find what is wrong with a model and fix it", arguments=wanted)
         return types.ListPromptsResult(prompts=[prompt])
 
     async def get_prompt(self, context: Context, asked: types.GetPromptRequestParams) -> types.GetPromptResult:

@@ -121,7 +121,7 @@ TOOLS = {
         AgentTool(
             "validate",
             "Runs the compiled program on the emulator and compares it with the model's reference kernels, layer by "
-            "layer, on made samples or yours.",
+            "layer, on synthetic samples or yours.",
             ("validate",),
             _verb(_COMMANDS["validate"], (*_COMPILED, ValidateOptions), _NOT_FOR_AGENTS),
             (

@@ -46,8 +46,8 @@ class ExplainOptions:
         (), "--layer --node", PLAIN, "only this layer (repeatable)", metavar="NAME", takes=Takes(many=AGAIN)
     )
     all: bool = option(False, "--all", PLAIN, "every layer with every reason, not the ten costliest")
-    prices: bool = option(True, "--no-prices", PLAIN, "do not try the options that may help: faster")
-    search: bool = option(False, "--search", PLAIN, "programs that the search built, with the effect", takes=LOCAL)
+    prices: bool = option(True, "--no-prices", PLAIN, "do not try options: faster")
+    search: bool = option(False, "--search", PLAIN, "programs that the scheduler tried, with cycles", takes=LOCAL)
     terms: bool = option(
         False, "--terms", PLAIN, "glossary: epoch, LSB, hardware confidence, ...; needs no model", takes=LOCAL
     )

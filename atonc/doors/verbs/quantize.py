@@ -196,7 +196,7 @@ COMMANDS = (
             "atonc quantize float.onnx --data photos --std 255  # scaled to 0..1",
             "atonc quantize float.tflite --data samples.npz --objective speed --json",
         ),
-        "Calibrates, mends and tunes a float ONNX, TFLite or PyTorch model (docs/quantize.md).",
+        "Quantises a float ONNX, TFLite or PyTorch model for the NPU (docs/quantize.md).",
     ),
     Command(
         "evaluate",

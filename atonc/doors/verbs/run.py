@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atonc.delivery.generate.comparing import existing, is_build, network
 from atonc.doors.verbs.compiling import PictureOptions, write_pictures
@@ -18,6 +19,10 @@ from atonc.insight.runs.run_options import RunOptions
 from atonc.machine.base.disk import write_file
 from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.words import count, port, shell
+
+if TYPE_CHECKING:
+    from atonc.compiler.ir import Graph
+    from atonc.machine.emu.files.types import CompiledNetwork
 
 
 def _run(options: argparse.Namespace) -> CommandReply:
@@ -49,7 +54,7 @@ def _run(options: argparse.Namespace) -> CommandReply:
     graph = runs.read_model(wanted.layers, wanted.custom) if wanted.layers else None
     result = runs.run(wanted, progress(options))
     differences = runs.compare_run(result, reference) if reference is not None else None
-    layers = runs.layer_report(result, graph) if graph is not None else None
+    layers = runs.layer_report(result, _as_built(graph, wanted, result.net.network)) if graph is not None else None
     violations = programs.check_run(result) if wanted.check else None
     if wanted.save_input:
         runs.save_arrays(wanted.save_input, result.inputs)
@@ -62,6 +67,20 @@ def _run(options: argparse.Namespace) -> CommandReply:
     view = run_text.RunView(result, cost, differences, layers, violations, tool, wanted.hop)
     code = 1 if differences is not None and any(d.different for d in differences) else 0
     return CommandReply("run", run_text.document(view, options.verbose), build_hash(wanted.directory), code=code)
+
+
+def _as_built(graph: Graph, wanted: RunOptions, network: CompiledNetwork) -> Graph:
+    """The model as buffers hold it: in a build of ours, passes may have changed the order of channels."""
+    from atonc.compiler.compile.pipeline import read_model
+    from atonc.compiler.compile.reproduce import options_of
+    from atonc.compiler.passes import order
+    from atonc.insight.explain.saved import read_asked
+
+    asked = read_asked(network.directory, network.stem)
+    if asked is None or wanted.layers is None:
+        return graph
+    built = replace(options_of(asked.options), custom=wanted.custom)
+    return order.run(read_model(wanted.layers, built), built)
 
 
 _OF_FOLDERS = ("name", "weights", "blobs", "frames", "hop", "until", "dump", "compare", "layers")

@@ -241,7 +241,7 @@ def picture_size(path: Path) -> tuple[int, int]:
             f"cannot be read as an image: {said}",
             where=str(path),
             rule=f"images are {', '.join(FORMATS)}, whole",
-            remedy="mend it or take it away",
+            remedy="correct it or remove it",
         ) from None
 
 

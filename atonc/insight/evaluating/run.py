@@ -145,7 +145,7 @@ def require_sequences(source: Graph, wanted: EvaluateOptions) -> None:
         raise InputError("--frames for a network without states", rule="frames are those of a sequence",
                          remedy="leave it out, or declare its states: --state OUT=IN")  # fmt: skip
     if keeps and wanted.float_model:
-        raise InputError("--float with a network that keeps states", rule="nobody says which of its outputs are states",
+        raise InputError("--float with a network that keeps states", rule="which of its outputs are states is unknown",
                          remedy="compare both with atonc validate --frames")  # fmt: skip
 
 

@@ -405,7 +405,8 @@ class TriedOption:
             parts.append("then it fits" if after.fits else "not enough alone")
         elif before.latency_ms:
             most = "at most " if after.at_most else ""
-            parts.append(f"{most}{ms_text(after.latency_ms)} ({-100 * self.gain:+.1f} %)")
+            digits = 0 if abs(self.gain) >= 0.1 else 1  # a share of a prediction
+            parts.append(f"{most}{ms_text(after.latency_ms)} ({-100 * self.gain:+.{digits}f} %)")
         for label, change in (("RAM", -self.saved_bytes), ("flash", after.flash_bytes - before.flash_bytes)):
             if change and (label == "RAM" or before.fits):
                 parts.append(f"{label} {'+' if change > 0 else '-'}{size_text(abs(change))}")

@@ -134,7 +134,7 @@ def calibrate(
             raise ModelError(
                 "the float model gives values that are not finite on the samples",
                 where=graph.producer[name].name if name in graph.producer else name,
-                rule="ranges of activations are learnt from finite values",
+                rule="ranges of activations are calibrated on finite values",
                 remedy="look for weights that are not numbers, and whether the samples are scaled as in training",
             )
     return found

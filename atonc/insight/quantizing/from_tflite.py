@@ -204,6 +204,19 @@ class _Converter:
         made = made if fused == "none" else self._function(fused, made, f"{target}:function", op)
         self.last[target] = self._reshaped(made, target, y.shape)
 
+    def _from_matmul(self, op: Op) -> None:
+        y = op.outputs[0]
+        self.last[y] = self._add("MatMul", [self._in_last(name) for name in op.inputs], y)
+
+    def _from_recurrent(self, op: Op) -> None:
+        """An LSTM whose inputs are the gates: what reads its result takes the first of its states, which ONNX gives."""
+        given, y = op.inputs[0], op.outputs[0]
+        gates, cells = self._value(op, 1).shape
+        held = {"picks": np.eye(gates, dtype=np.float32), "recurrent": self._value(op, 1),
+                "biases": np.concatenate([np.zeros(gates, np.float32), self._value(op, 2)])}  # fmt: skip
+        names = [self._constant(f"{y}:{key}", value[None]) for key, value in held.items()]
+        self.last[y] = self._add("LSTM", [self._in_last(given), *names], y, hidden_size=cells)
+
     def _reshaped(self, source: str, target: str, shape: tuple[int, ...]) -> str:
         return self._add("Reshape", [source, self._constant(f"{target}:shape", np.array(shape, np.int64))], target)
 

@@ -50,7 +50,7 @@ def mend(graph: FloatGraph, quantised: Any, layers: Mended, feeds: Sequence[Feed
     exact, coded = SegmentRuns(graph.model, feeds), SegmentRuns(quantised, feeds)
     found = dict(layers)
     for index, (name, (layer, weights)) in enumerate(layers.items()):
-        progress.stage("mending the layers", index, len(layers))
+        progress.stage("improving the layers", index, len(layers))
         real_node, coded_node = exact.advance(name), coded.advance(name)
         real = exact.apply([real_node])[layer.output]
         if wishes.rounds(bounds.range_of(name)):

@@ -214,7 +214,7 @@ class PrecisionSearch:
         if settings.correct_rounding:
             by_output = MendOptions(walked.rounding, settings.correct_bias, four_bits=True)
             named["4 bits: weights rounded by the layer's output"] = by_output
-            named["4 bits: layers mend what those before lost"] = replace(by_output, ahead=True)
+            named["4 bits: layers compensate errors of earlier layers"] = replace(by_output, ahead=True)
         best: MeasuredChoice | None = None
         for name, wishes in named.items():
             with progress.part(name):

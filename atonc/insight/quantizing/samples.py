@@ -260,7 +260,7 @@ def check_samples(feeds: Sequence[Feed], where: str) -> list[str]:
             notes.append(f"{flat} of {len(feeds)} samples of {name!r} are constant")
         notes += odd_sizes(name, np.abs(values).max(axis=1))
     if len(still) == len(feeds[0]):
-        raise InputError(still[0], where=where, rule="ranges are learnt from what changes",
+        raise InputError(still[0], where=where, rule="ranges are calibrated on values that change",
                          remedy="give real, different samples")  # fmt: skip
     return notes + [f"{text}: what it holds is all that it has codes for" for text in still]
 

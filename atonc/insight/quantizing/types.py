@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from atonc.compiler.ir.types import Tail
     from atonc.insight.evaluating.metrics import MetricFigure
 
-DATA, METHOD, RESULT = "calibration data", "how scales and weights are chosen", "what is preferred"
+DATA, METHOD, RESULT = "calibration data", "how scales and weights are chosen", "accuracy against speed and size"
 WORK = "how the work is done"
 CALIBRATIONS = ("output", "mse", "minmax", "percentile", "entropy")
 OBJECTIVES = ("accuracy", "balanced", "speed")
@@ -85,7 +85,7 @@ def numbers(text: str) -> tuple[str, ...]:
 class QuantizeOptions:
     """Arguments of `atonc.quantize`; flags of the command line with their help; rows of the reference."""
 
-    samples: int = option(USUAL_SAMPLES, "--samples", DATA, "how many are used at most", metavar="N", parse=count)
+    samples: int = option(USUAL_SAMPLES, "--samples", DATA, "maximum number of samples", metavar="N", parse=count)
     mean: tuple[str, ...] = option(
         (), "--mean", DATA, "subtracted from the pixels of images, one number or one per channel",
         metavar="M[,M,M]", parse=numbers,
@@ -103,8 +103,8 @@ class QuantizeOptions:
         metavar="SHAPES", parse=shapes, takes=RARE,
     )  # fmt: skip
     cut_outputs: tuple[str, ...] = option(
-        (), "--cut-output-tensors", MODEL, "the model ends with these tensors; NMS is cut by itself, or refused with "
-        "none", metavar="NAMES", parse=names,
+        (), "--cut-output-tensors", MODEL, "the model ends with these tensors; NMS is cut automatically, or refused "
+        "with none", metavar="NAMES", parse=names,
     )  # fmt: skip
     calibration: str = option(
         "output", "--calibration", METHOD, "how ranges of activations are chosen",
@@ -117,21 +117,21 @@ class QuantizeOptions:
     )
     float_tails: bool = option(True, "--no-float-tails", METHOD, "softmax and what follows it in int8, too", takes=RARE)
     objective: str = option(
-        "balanced", "--objective", RESULT, "what counts: accuracy, milliseconds, or both",
+        "balanced", "--objective", RESULT, "what to optimise: accuracy, latency, or both",
         takes=Takes(choices=OBJECTIVES),
     )  # fmt: skip
     max_loss: str = option(
-        "", "--max-loss", RESULT, "what speed or flash may cost: dB, percent of first classes, or none "
+        "", "--max-loss", RESULT, "accuracy that speed or flash may cost: dB, percent of top-1 answers, or none "
         f"(default {MOST_LOSS_DB:g}, --bits 4: {FOUR_BITS_LOSS_DB:g})", metavar="DB|SHARE", parse=loss,
     )  # fmt: skip
     bits: str = option(
-        EIGHT_BITS, "--bits", RESULT, "of weights; 4: where --max-loss allows", takes=Takes(choices=BITS),
+        EIGHT_BITS, "--bits", RESULT, "bits of weights; 4: where --max-loss allows", takes=Takes(choices=BITS),
     )  # fmt: skip
     max_flash: int = option(
-        0, "--max-flash", RESULT, "for constants; implies --bits mixed", metavar="SIZE", parse=size,
+        0, "--max-flash", RESULT, "limit for weights and constants; implies --bits mixed", metavar="SIZE", parse=size,
     )  # fmt: skip
     wide: str = option(
-        "", "--wide", RESULT, "16-bit activations until errors are at most this",
+        "", "--wide", RESULT, "16-bit activations until output errors are at most this",
         metavar="SHARE|DB", parse=wide_target,
     )  # fmt: skip
     images: str = again(EvaluateOptions, "images", DATA)
@@ -147,7 +147,7 @@ class QuantizeOptions:
         "", "--scheduler", WORK, "a Dask cluster calibrates: tcp://HOST:PORT, or local", metavar="ADDRESS",
         takes=Takes(local=True, rare=True),
     )  # fmt: skip
-    board: str = option("stm32n6570-dk", "--board", RESULT, "whose milliseconds are predicted", metavar="BOARD")
+    board: str = option("stm32n6570-dk", "--board", RESULT, "board whose latency is predicted", metavar="BOARD")
 
     def __post_init__(self) -> None:
         check(self)

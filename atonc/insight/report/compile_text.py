@@ -56,7 +56,7 @@ POOL_FIELDS = ("name", "base", "size_bytes")
 _SHARES = "exact_pct=exact_percent", "within1_pct=within1_percent"
 VERIFIED_FIELDS = ("name", "cos=cosine", "max_lsb", "max_error", *_SHARES)
 _SLOWEST, _MOST_EDGES, _MOST_NOTES, _GROUPS = 5, 3, 2, 3  # lines of each
-_EDGE_NAME, _LINE = 19, 110  # characters
+_EDGE_NAME, _LINE = 32, 110  # characters
 _SLOWEST_LAYERS = 8  # of a notebook
 
 ERRORS = (

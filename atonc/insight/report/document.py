@@ -335,6 +335,7 @@ def _framed(rows: Sequence[Sequence[str]], widths: Sequence[int], label: str) ->
 
 MOST = 8  # rows of a summary, so that the last screen of a terminal has all of them
 NAME = 36  # characters of a layer's name
+ALL_ON_NPU = "nothing: every layer runs on the NPU"
 _LABEL = 11  # columns
 _LARGE_SHARE = 0.1  # of the time: so much on the CPU is worth a look
 WORTH = 0.95  # of the time: what brings less is not worth a line
@@ -385,15 +386,20 @@ def predicted_row(cost: NetworkCost) -> SummaryRow:
     return latency_row(cost.latency_ms, f"predicted ({cost.band.span(cost.latency_ms)})", clocks)
 
 
+def share_text(share: float) -> str:
+    """Whole percents; below one so many digits that it is not 0."""
+    return f"{100 * share:.0f} %" if not 0 < share < 0.005 else f"{100 * share:.1g} %"
+
+
 def cpu_row(layers: Sequence[tuple[str, str, float]], total_ms: float) -> SummaryRow:
     """`layers`: kind, name and milliseconds of those that the processor computes."""
     if not layers:
-        return SummaryRow("CPU", "nothing: every layer runs on the NPU", Mark.GOOD)
+        return SummaryRow("CPU", ALL_ON_NPU, Mark.GOOD)
     took = sum(ms for _, _, ms in layers)
     kind, name, worst_ms = max(layers, key=lambda layer: layer[2])
     share = took / total_ms if total_ms else 0.0
     costliest = f"costliest {kind} {elided(name, NAME // 2)} {ms_text(worst_ms)}"
-    text = f"{count(len(layers), 'layer')}, {ms_text(took)} ({100 * share:.0f} %); {costliest}"
+    text = f"{count(len(layers), 'layer')}, {ms_text(took)} ({share_text(share)}); {costliest}"
     return SummaryRow("CPU", text, Mark.DOUBT if share >= _LARGE_SHARE else None)
 
 

@@ -294,7 +294,7 @@ def _advice(network: NetworkView, known: Known) -> list[doc.SummaryRow]:
     plain = next((one for one in known.tried or () if not one.marks and one.gained_ms > 0), best)
     if known.of_folder:
         custom = " --custom FILE" if "--custom" in (network.options or {}) else ""
-        said = f"tries what helps (MODEL: {elided(network.model, doc.NAME)})"
+        said = f"tries options that help (MODEL: {elided(network.model, doc.NAME)})"
         return [doc.next_row(said, f"atonc explain MODEL{custom}")]
     rows = [("next", best), *([("or", plain)] if plain is not best else [])]
     return [doc.SummaryRow(label, one.brings, doc.Mark.REMEDY, one.command) for label, one in rows if one]

@@ -71,7 +71,7 @@ def _sized(name: str, size_bytes: int, row: doc.SummaryRow) -> KeyFigure:
 def _cpu_share(network: NetworkView) -> KeyFigure:
     on_cpu = [(one.kind, one.name, one.milliseconds) for one in network.layers if one.on in (CPU, HYBRID)]
     share = sum(ms for _, _, ms in on_cpu) / (network.latency_ms or 1.0)
-    value = f"{100 * share:.0f} %"
+    value = doc.share_text(share)
     return KeyFigure("CPU share", value, doc.cpu_row(on_cpu, network.latency_ms).text.replace(f" ({value})", ""))
 
 

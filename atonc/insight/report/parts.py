@@ -51,7 +51,7 @@ def frames_row(
     """What a frame takes of a network with states, and of the time until the next. `frames`: how many were run."""
     if not states_bytes:
         return None
-    run = f"{count(frames, 'frame')} in order from first states, " if frames else ""
+    run = f"{count(frames, 'frame')} in order from initial states, " if frames else ""
     late = hop_ms > 0 and latency_ms > hop_ms
     factor = f"; real-time factor {latency_ms / hop_ms:.3g} of {hop_ms:g} ms" if hop_ms else ""
     time = f"{ms_text(latency_ms)} each predicted ({band.span(latency_ms)})"
@@ -200,7 +200,7 @@ def form_line(form: FormCount) -> str:
 
 SLOWEST = 10
 _EPOCH_LEGEND = ", cycles by ST's estimate and as predicted"
-_WIDE_WORDS, _NARROW_WORDS = 200, 18  # characters of what an epoch is for
+_WIDE_WORDS, _NARROW_WORDS = 200, 36  # characters of what an epoch is for
 
 
 class EpochRow(NamedTuple):
@@ -229,8 +229,8 @@ def epoch_chapter(rows: Sequence[EpochRow], verbose: bool, where: str, what: str
     columns = (
         Column[EpochRow]("epoch", lambda row: row.number),
         where_column(where),
-        Column[EpochRow]("ST est.", lambda row: row.cost.st_cycles, "{:,}"),
-        Column[EpochRow]("bottleneck", lambda row: row.cost.st_bound_by, left=True),
+        Column[EpochRow]("ST cycles", lambda row: row.cost.st_cycles, "{:,}"),
+        Column[EpochRow]("ST limit", lambda row: row.cost.st_bound_by, left=True),
         cycles_column("predicted"),
         Column[EpochRow]("bottleneck", lambda row: bound_name(row.cost.bound_by), left=True),
         Column[EpochRow](what, lambda row: elided(row.cost.origin, wide), left=True),

@@ -83,7 +83,7 @@ def document(view: RunView, verbose: bool = False) -> doc.Document:
         doc.SummaryRow("emulated", f"{count(kinds.total(), 'epoch')} ({listed}) in {result.seconds:.2f} s"),
         doc.predicted_row(cost),
         parts.frames_row(cost.latency_ms, cost.band, _states_bytes(view), view.hop_ms, result.frames),
-        doc.SummaryRow("CPU", f"{ms_text(cost.cpu_ms)} of it"),
+        doc.SummaryRow("CPU", f"{ms_text(cost.cpu_ms)} of the latency" if cost.cpu_ms else doc.ALL_ON_NPU),
         _safety_row(view.violations),
         _compared_row(view.differences),
     )
@@ -170,12 +170,12 @@ LAYERS = (  # of a `LayerResult`: what compares layers is loaded by who does
 
 def _layers(report: LayerReport, verbose: bool) -> doc.Chapter:
     title = (
-        f"layers: {count(len(report.results), 'tensor')} compared with exact arithmetic on the inputs they really had: "
-        f"largest difference {report.max_diff:g}, {report.differ_percent:.2f} % of the values differ; "
-        f"{len(report.unmatched)} of all tensors lie in no buffer"
+        f"layers: {count(len(report.results), 'tensor')} compared with exact arithmetic on their actual inputs: "
+        f"max error {report.max_diff:g} LSB, {report.differ_percent:.2f} % of the values differ; "
+        f"{count(len(report.unmatched), 'tensor')} not in memory"
     )
     rows = report.results if verbose else report.exceptions()
-    none = [] if rows or verbose else ["  no layer is further than 1 from exact arithmetic"]
+    none = [] if rows or verbose else ["  no layer is more than 1 LSB off"]
     return doc.Chapter(title, [doc.Table(LAYERS, rows, "Layers"), *none], close=True)
 
 

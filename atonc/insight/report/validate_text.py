@@ -46,8 +46,8 @@ SHORT = (
     doc.Column[Row]("cosine", lambda row: row[1].metrics.cos, "{:.5f}", width=7),
     doc.Column[Row]("rmse", lambda row: row[1].metrics.rmse, "{:.5f}", width=8),
     doc.Column[Row]("exact %", lambda row: row[1].metrics.exact_percent, "{:.2f}", width=7),
-    doc.Column[Row]("within 1", lambda row: row[1].metrics.within_1_percent, "{:.2f}"),
-    doc.Column[Row]("max", lambda row: _largest(row[1].max_lsb), width=4),
+    doc.Column[Row]("+-1 LSB %", lambda row: row[1].metrics.within_1_percent, "{:.2f}"),
+    doc.Column[Row]("max LSB", lambda row: _largest(row[1].max_lsb), width=4),
     doc.Column[Row]("", lambda row: row[2], left=True, mark=lambda row: MARKS.get(row[2], doc.Mark.GOOD)),
 )
 
@@ -137,7 +137,7 @@ def _short(found: Validation, min_cosine: float) -> Iterator[doc.Block]:
                 rows += [(f"  {_kernels(sibling.title)}", sibling, "") for sibling in by.spread]
     yield doc.Table(SHORT, rows, "Outputs", True, indent=0)
     if any(output.spread for output in found.outputs):
-        yield "(indented: how far the reference's other kernels are; max in LSB)"
+        yield "(indented: the reference's other kernels, for comparison)"
     for steps in sorted({output.steps for output in found.outputs if output.steps}):
         names = [output.name for output in found.outputs if output.steps == steps]
         which = names[0] if len(names) == 1 else count(len(names), "output")
@@ -147,25 +147,25 @@ def _short(found: Validation, min_cosine: float) -> Iterator[doc.Block]:
 
 
 def sequence_row(found: SequenceResult) -> doc.SummaryRow:
-    of = f" of {found.sequences} sequences, reset before each" if found.sequences > 1 else " from first states"
+    of = f" of {found.sequences} sequences, reset before each" if found.sequences > 1 else " from initial states"
     equal = f"{count(found.frames, 'frame')}{of}: {found.compared:,} bytes of layers, outputs and states equal"
     if found.real and not found.different:
         held = "layers within their limits (real numbers on the CPU), states as the frame before left them"
         return doc.SummaryRow("sequence", f"{count(found.frames, 'frame')}{of}: {held}", doc.Mark.GOOD)
     if not found.different:
-        return doc.SummaryRow("sequence", f"{equal} to the chain of the same codes", doc.Mark.GOOD)
+        return doc.SummaryRow("sequence", f"{equal} to the integer reference", doc.Mark.GOOD)
     said = (
-        f"{found.different:,} of {found.compared:,} bytes differ from the chain of the same codes, first {found.first}"
+        f"{found.different:,} of {found.compared:,} bytes differ from the integer reference, first {found.first}"
     )
     return doc.SummaryRow("sequence", said, doc.Mark.ALARM)
 
 
 def _drift(found: SequenceResult) -> Iterator[doc.Block]:
     """How far outputs are from the reference with time: a chain may part from it, and should not run away."""
-    yield f"{count(found.frames, 'frame')}, root mean square distance in codes (LSB)"
+    yield f"{count(found.frames, 'frame')}, RMS error in LSB"
     yield doc.Table(DRIFT, found.drift, "Drift over the sequence", True)
     for one in found.drift:
-        title = f"output {doc.short_name(one.output)}: codes from {doc.short_name(one.against)}"
+        title = f"output {doc.short_name(one.output)}: RMS error against {doc.short_name(one.against)}, LSB"
         yield doc.Trend(title, drift_points(one), of="frames")
 
 
@@ -242,7 +242,7 @@ def _sections(found: Validation, min_cosine: float, every: bool) -> Iterator[Ite
 def _layers(found: Validation, every: bool) -> Iterator[str]:
     exact, worst = sum(layer.max_diff == 0 for layer in found.layers), worst_of(found.layers)
     yield (
-        f"layers: {count(len(found.layers), 'tensor')} compared with exact arithmetic on the inputs they really had: "
+        f"layers: {count(len(found.layers), 'tensor')} compared with exact arithmetic on their actual inputs: "
         f"{exact} exact, largest difference {worst:g}"
     )
     if found.reading:

@@ -26,9 +26,9 @@ class RunOptions:
     inputs: tuple[Path, ...] = option(
         (), "--input", PLAIN, ".npz, .npy, .png, .jpg", metavar="FILE", parse=Path, takes=Takes(many=AGAIN)
     )
-    seed: int = option(0, "--seed", PLAIN, "photo-like input from this number (default 0)", parse=whole)
+    seed: int = option(0, "--seed", PLAIN, "synthetic input from this seed (default 0)", parse=whole)
     frames: int = option(
-        0, "--frames", PLAIN, "length of the sequence that is made, of a network with states", metavar="N", parse=frames
+        0, "--frames", PLAIN, "networks with states: frames of a synthetic sequence", metavar="N", parse=frames
     )
     hop: float = option(
         0.0, "--hop", PLAIN, "milliseconds from frame to frame, for the real-time factor", metavar="MS", parse=positive
@@ -43,7 +43,7 @@ class RunOptions:
     )
     compare: Path | None = option(None, "--compare", PLAIN, _COMPARE, metavar="REF", parse=Path)
     layers: Path | None = option(
-        None, "--layers", PLAIN, "each layer against exact arithmetic", metavar="MODEL", parse=Path
+        None, "--layers", PLAIN, "compare each layer with exact arithmetic", metavar="MODEL", parse=Path
     )
     custom: str = again(Options, "custom", PLAIN)
     check: bool = option(True, "--no-check", PLAIN, "skip the safety rules")

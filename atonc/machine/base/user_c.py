@@ -50,7 +50,7 @@ Value = int | float | tuple[int | float, ...]
 class UserCodeError(InputError):
     """The user's function does what it may not."""
 
-    usual_fix = "mend the C file that --custom names"
+    usual_fix = "correct the C file that --custom names"
 
 
 @dataclass(frozen=True)

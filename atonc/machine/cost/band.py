@@ -17,7 +17,7 @@ from atonc.machine.base.words import ms_digits
 from atonc.machine.hw.cycles import doubts
 from atonc.machine.hw.machine import MEASURED_WITHIN, stm32n6
 
-NPU_TIME, KERNELS, GUESSES = "NPU epochs", "CPU kernels that were measured", "CPU kernels that nobody measured"
+NPU_TIME, KERNELS, GUESSES = "NPU epochs", "measured CPU kernels", "unmeasured CPU kernels"
 BY_RELEASE = "softmax and resize of ST's library"
 _SMALL = 0.005  # shares of the time that are not worth a word
 _LEAST = -0.9  # no program takes less than a tenth of what was predicted
@@ -66,9 +66,9 @@ def limits() -> Mapping[str, Limits]:
         doubts.TURNS: Limits(*turn, "`frame_turn`: three programs of one network, frames of 1 and 4 elements"),
         doubts.LONG_TURNS: Limits(-1.0, turn[1], "at most 3 % of a measured program: the turn may be hidden"),
         doubts.CACHED: Limits(-0.06, 0.13, "thirteen recorded epochs: 0.94 to 1.13 of the prediction"),
-        doubts.OUTSIDE: Limits(-0.5, 2.0, "400 to 800 MB/s by the bus, 400 assumed; nobody measured it"),
+        doubts.OUTSIDE: Limits(-0.5, 2.0, "400 to 800 MB/s by the bus, 400 assumed; not measured"),
         doubts.COPIES: Limits(
-            -0.1, 1.0, "nobody measured the DMA beside the NPU: at half the speed that is assumed, as much again"
+            -0.1, 1.0, "the DMA was not measured with a running NPU: at half the assumed speed, twice the time"
         ),
         doubts.MEASURED: Limits(-MEASURED_WITHIN, MEASURED_WITHIN, "an evidence file: the fewest cycles of two probes"),
     }  # fmt: skip

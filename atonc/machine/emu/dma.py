@@ -85,6 +85,6 @@ def _race(what: str, where: str) -> InputError:
     return InputError(
         what,
         where=where,
-        rule="copies ahead are awaited before their target is read, and nobody else uses it meanwhile",
+        rule="copies ahead are awaited before their target is read, and nothing else uses it meanwhile",
         remedy="report the model: the compiler must not produce this",
     )

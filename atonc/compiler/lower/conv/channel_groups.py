@@ -5,7 +5,7 @@ error decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
 from math import inf
@@ -23,7 +23,6 @@ from atonc.compiler.plan.policy import (
     WORTH_ALWAYS,
 )
 from atonc.compiler.select.enumerate import Deciding, Found, Steps, best, cheapest_of
-from atonc.compiler.select.form import Form
 from atonc.compiler.select.variants import Variant
 from atonc.machine.hw.limits import ALIGNED
 
@@ -93,7 +92,7 @@ def chosen_shifts(
     found = yield rows[words]
     if not isinstance(found, Found) or not isinstance(other, Found):
         return other if isinstance(other, Found) else found
-    if not _is_faster(found, other, draft.facts.resident):
+    if found.form.cycles >= other.form.cycles:
         return other
     variant, chosen = best([(words.value, found), (ANYWHERE, other)])
     if chosen.form is other.form:
@@ -104,20 +103,3 @@ def chosen_shifts(
         if one.chosen_form is other.form
     )
     return Found(chosen.form, chosen.refused, (*chosen.beaten, *cut_otherwise))
-
-
-def _is_faster(one: Found, other: Found, resident: bool) -> bool:
-    """With kernels in RAM, where they are meant to be: the two round differently, so neither can take the place of the
-    other when they are there; other cuts of each can."""
-    if one.form.cycles >= other.form.cycles or not resident:
-        return one.form.cycles < other.form.cycles
-    near, far = (min(form.near_cycles for form in _forms(found)) for found in (one, other))
-    return near <= far
-
-
-def _forms(found: Found) -> Iterator[Form]:
-    """The form, and whatever was cut otherwise in it: with kernels in RAM, or an operator behind it, that may pay."""
-    yield found.form
-    for one in found.beaten:
-        if one.chosen_form is found.form and one.form is not None:
-            yield one.form

@@ -42,7 +42,6 @@ from atonc.compiler.select.variants import Variant
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.cycles.hardware import CONTROLLER
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, UNITS
-from atonc.machine.hw.machine import Machine
 from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.safety.evidence import PUBLISHED, Trust
 from atonc.machine.hw.safety.evidence.trust import frame_seen, longest_run, units_trusted
@@ -182,16 +181,16 @@ def _rows(part: Part, row: int, count: int) -> Part:
 def least_cycles(groups: Sequence[TaskGroup], target: Target) -> float:
     """A bound that knows no banks: the longest stream of every epoch or its constants from flash, and a usual epoch.
     It ranks slices and bands (`depthwise.SHORTER_STREAMS`); what a form takes is `Form.cycles`."""
-    return sum(_epoch_cycles(tasks, target.machine) for tasks in packed(groups, target.trust))
+    return sum(_epoch_cycles(tasks, target) for tasks in packed(groups, target.trust))
 
 
-def _epoch_cycles(tasks: Sequence[Task], machine: Machine) -> float:
+def _epoch_cycles(tasks: Sequence[Task], target: Target) -> float:
     longest, flash = 0, 0.0
     for task in tasks:
         kernels = {wire.source for wire in task.wires if wire.port == KERNELS}
         for name, use in task.engines.items():
             if name in kernels:
-                flash += machine.flash_byte_cycles * use.config.elements
+                flash += target.weight_byte_cycles * use.config.elements
             else:
                 longest = max(longest, use.config.elements)
     return EPOCH_CYCLES + max(longest, flash)
@@ -279,7 +278,7 @@ class Chains:
     def of(cls, layer: ConvLayer, jobs: tuple[ChainJob, ...], draft: Context) -> Chains:
         ways = [(ONE_BY_ONE, [[job.whole] for job in jobs]), *_ways(layer, draft, jobs)]
         different = {tuple(tuple(map(id, group)) for group in way[1]): way for way in reversed(ways)}
-        least = partial(_least_cycles, layer, draft.facts.target, draft.facts.resident)
+        least = partial(_least_cycles, layer, draft.facts.target)
         return cls(layer, jobs, tuple(Way(*way, least(way[1])) for way in reversed(different.values())))
 
 
@@ -328,16 +327,15 @@ def _lanes(chains: Chains, draft: Context) -> Deciding:
     return (yield from cheapest_of(rows))
 
 
-def _least_cycles(layer: ConvLayer, target: Target, resident: bool, groups: Groups) -> float:
+def _least_cycles(layer: ConvLayer, target: Target, groups: Groups) -> float:
     """Cycles that no program of these pieces is below: of their units or of their kernels from where they are meant to
     lie, and what starts the epochs."""
     machine = target.machine
-    flash = 0.0 if resident else machine.flash_byte_cycles
     word = machine.timing.controller_word if target.programmed_by == CONTROLLER else 0.0
     cycles = 0.0
     for some in (apart for group in groups for apart in _apart(group)):
         longest = _longest_of_epochs(layer, some)
-        fetched = flash * sum(map(_kernel_bytes, some))
+        fetched = target.weight_byte_cycles * sum(map(_kernel_bytes, some))
         cycles += max(sum(longest), fetched) + machine.timing.epoch * len(longest) + word * LEAST_WORDS * len(some)
         if len(longest) == 1:  # its first kernels come before anything else
             cycles += min(longest[0], fetched) / max(piece.sets * piece.tiling.passes for piece in some)
@@ -389,7 +387,7 @@ def _ways(layer: ConvLayer, context: Context, jobs: Sequence[ChainJob]) -> Itera
     if any(op.kind in POOLING for op in _readers(layer, context.graph)):
         yield from _few_kernels(layer, jobs)
     cycles = sum(piece.cycles for piece in whole)
-    from_flash = sum(layer.machine.flash_byte_cycles * _kernel_bytes(job.whole) for job in jobs)
+    from_flash = sum(layer.made_for.weight_byte_cycles * _kernel_bytes(job.whole) for job in jobs)
     if cycles < WORTH_LANES * max(1.0, from_flash):
         return
     ariths = max(job.rule.ariths(min(job.count, 2)) for job in jobs) + layer.codes_shifted

@@ -346,7 +346,7 @@ def _may_pay(layer: ConvLayer, plain: Form) -> bool:
     """Whether half of the cycles could be saved: not where the kernels come from the flash no faster."""
     if layer.whole_bytes or not _may_have_border(layer):
         return False
-    return plain.cycles > WORTH_BORDER * layer.machine.flash_byte_cycles * layer.weights.size
+    return plain.cycles > WORTH_BORDER * layer.made_for.weight_byte_cycles * layer.weights.size
 
 
 def _may_have_border(layer: ConvLayer) -> bool:

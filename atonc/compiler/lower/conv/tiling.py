@@ -310,8 +310,9 @@ def _candidates(
     width = max(part.area.width for part in parts)
     rows_out, columns_out = parts[0].out_size
     shapes = tuple(map(shape_of, parts))
-    size = outputs * channels * rows * columns * len(parts) * mode.kernel_bytes
-    flash = ceil(target.machine.flash_byte_cycles * size)
+    values = outputs * channels * rows * columns * len(parts)
+    flash = ceil(target.weight_byte_cycles * values * mode.kernel_bytes)
+    words = -(-values // (3 if mode.deep else 1)) if target.weights_near else 0  # one a cycle; the flash is slower
     if mode.deep and not mode.packed_frame:
         if not all(packable(part.area) for part in parts):
             return
@@ -336,7 +337,7 @@ def _candidates(
                 sets = -(-outputs // kernels)
                 unit_cycles, bank_cycles = (ceil(within.bands * one) * sets * passes for one in (frame, bank))
                 left = EPOCH_CYCLES if outputs % kernels else 0
-                lane = max(unit_cycles, bank_cycles)
+                lane = max(unit_cycles, bank_cycles, words)
                 if passes == 1 or form.ring:
                     lane = ceil(lane * _longest_lane(units, sets, kernels, rows > 1))
                 yield TilingCandidate(

@@ -33,6 +33,7 @@ from atonc.compiler.ops.movement import border
 from atonc.compiler.ops.values import to_codes
 from atonc.compiler.plan.aliases import root
 from atonc.compiler.plan.task import TaskGroup
+from atonc.compiler.plan.types import Buffer, BufferKind
 from atonc.compiler.select.enumerate import attempt
 from atonc.compiler.select.form import RefusedForm
 from atonc.compiler.select.rules import CPU_GATHER, LAYOUT, MOVE_CONSTANT, MOVE_TYPES, NO_EVIDENCE, PAD_TYPE
@@ -91,18 +92,31 @@ def lower_concat(op: Op, context: Context) -> list[TaskGroup]:
     for move in context.graph.consumers.get(op.outputs[0], ()):
         if move.attrs.get("in_place") and _may_move_down(move, context):
             context.alias(op.outputs[0], op.inputs[0])
-    kept = root(op.inputs[0], context.aliases) == root(op.outputs[0], context.aliases)
+            _take_frame(op, context)
+    owner = root(op.outputs[0], context.aliases)
+    there = {name for name in (op.inputs[0], *op.inputs[-1:]) if root(name, context.aliases) == owner}
     moves: list[Move] = []
     fixed: list[Wiring] = []
     pieces = _pieces(op, view_of(context, op.outputs[0]), len(target.shape), sources)
     for source, part in zip(sources, pieces, strict=True):
         if source.is_constant:
             fixed += constant_move(context, _constant_codes(source, target), part, f"{op.name} constant")
-        elif not kept or source.name != op.inputs[0]:
+        elif source.name not in there:
             moves.append(Move(view_of(context, source.name), part, change_between(op, source, target)))
     if not fixed:
-        return copy(context, moves, op.origin, f"{op.kind} {op.name}")
+        return copy(context, moves, op.origin, f"{op.kind} {op.name}") if moves else []
     return pack([*wirings(context, moves), *fixed], op.origin, f"{op.kind} {op.name}")
+
+
+def _take_frame(join: Op, context: Context) -> None:
+    """The application writes its frame where the window has it. Lines of the CPU cache with a frame hold nothing else:
+    what is in front of it in memory may be newer than in the cache."""
+    (window, state), (frame, lead) = (join.outputs[0], join.inputs[0]), join.attrs.get("frame", ("", 0))
+    if not frame or frame in context.facts.user_allocated:
+        return
+    size, before = context.tensor(window).elements, context.tensor(state).elements
+    memory = Buffer(f"{state} and {frame}", lead + size, BufferKind.STATE)
+    context.share_parts(memory, {state: lead, frame: lead + before})
 
 
 def _constant_codes(source: Tensor, target: Tensor) -> Array:
@@ -114,11 +128,13 @@ def _constant_codes(source: Tensor, target: Tensor) -> Array:
 
 
 def _may_move_down(move: Op, context: Context) -> bool:
-    """Whether a window may be kept whole: one copy moves its rows down to where the next state is."""
+    """Whether a window may be kept whole: one copy moves its rows down to where the next state is. A join on the CPU
+    wants its operands beside its result."""
     (*rest, found), trust, port = _down(move, context), context.facts.target.trust, "to STRENG:0"
     how = of_copy(found.reader, found.writer, relation(found.reader, found.writer), port)
     allowed = trust.allows(trust.grade(reader_and_writer(how, ONE_CHAIN, port)))
-    return allowed and not rest and found.in_a_row and move.name not in context.facts.on_cpu
+    readers = (reader.name for reader in context.graph.consumers.get(move.outputs[0], ()))
+    return allowed and not rest and found.in_a_row and context.facts.on_cpu.isdisjoint((move.name, *readers))
 
 
 def _down(move: Op, context: Context) -> list[CopyWalk]:

@@ -184,7 +184,7 @@ def lower_matmul(op: Op, context: Context) -> list[TaskGroup]:
     by_engines = ENGINE_KERNELS in context.facts.asked and ATTENTION not in context.facts.without
     if len(op.inputs) == 2 and not by_engines:
         product_of(op, context.graph)  # a rule of its own says more
-        raise Refusal(PRODUCT_UNPROVEN, "nobody may write its kernels", PRODUCT_UNPROVEN.limit, PRODUCT_UNPROVEN.remedy)
+        raise Refusal(PRODUCT_UNPROVEN, "no way to write its kernels", PRODUCT_UNPROVEN.limit, PRODUCT_UNPROVEN.remedy)
     layer = _layer(op, context)
     views = list(_matrices(op, 0, layer.product, context))
     jobs = _packed(layer, context)

@@ -1,29 +1,33 @@
-"""Kernels in RAM may be read twice for less: cuts that were dear while they came from flash are tried again."""
+"""Weights in RAM change what is best: cuts whose kernels the flash could not follow, lanes that each read all of them.
+Operators that read theirs there are lowered again for it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
-from atonc.compiler.lower.same_bits import same_bits
-from atonc.compiler.plan.task import tasks_of
+from atonc.compiler.plan.task import TaskGroup, tasks_of
+from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.search.candidate import Candidate
 from atonc.compiler.search.log import Proposal
 
 
 def propose(candidate: Candidate) -> Iterator[Proposal]:
     decisions = candidate.decisions
-    near = {*(decisions.resident or ()), *(one.constant for one in decisions.fetched or ())}
-    found = dict(_quicker(candidate, near)) if near else {}
-    if found:
-        reason = f"weights are read from RAM: {len(found)} operators are cut as is best there"
-        yield Proposal(decisions.but(forms={**decisions.forms, **found}), reason, candidate)
+    yield from lowered_for(candidate, {*(decisions.resident or ()), *(one.constant for one in decisions.fetched or ())})
 
 
-def _quicker(candidate: Candidate, near: set[str]) -> Iterator[tuple[str, str]]:
-    """Operators with weights in RAM, and the form that then takes the fewest cycles."""
-    for op, form in candidate.mapped.forms.items():
-        if not near.isdisjoint(use.buffer for task in tasks_of(form.groups) for use in task.engines.values()):
-            cycles = {str(variant): other.near_cycles for variant, other in reversed(list(same_bits(form, op)))}
-            variant = min(cycles, key=lambda one: cycles[one], default="")
-            if variant and cycles[variant] < form.near_cycles:
-                yield op, variant
+def lowered_for(candidate: Candidate, near: Collection[str]) -> Iterator[Proposal]:
+    """`near`: constants that are read from RAM."""
+    decisions = candidate.decisions
+    ops = frozenset(work.op for work in candidate.made.scheduled.reference if _reads(candidate, work.groups, near))
+    if ops != decisions.near:
+        reason = f"weights are read from RAM: {len(ops)} operators are lowered for that"
+        yield Proposal(decisions.but(near=ops), reason, candidate)
+
+
+def _reads(candidate: Candidate, groups: Sequence[TaskGroup], near: Collection[str]) -> bool:
+    """Whether at least half of the weights that these read lie in RAM."""
+    buffers = candidate.made.mapped.context.buffers
+    names = {use.buffer for task in tasks_of(groups) for use in task.engines.values()}
+    sizes = {name: buffers[name].size_bytes for name in names if buffers[name].kind == BufferKind.CONSTANT}
+    return 2 * sum(size for name, size in sizes.items() if name in near) >= max(1, sum(sizes.values()))

@@ -16,6 +16,7 @@ from dataclasses import replace
 from atonc.compiler.emit.program import Program
 from atonc.compiler.place.resident import free_spans
 from atonc.compiler.search.candidate import Candidate
+from atonc.compiler.search.generators.near_forms import lowered_for
 from atonc.compiler.search.log import Proposal
 from atonc.compiler.search.weights import Weights, in_flash, moved
 from atonc.machine.base.spans import Span
@@ -46,6 +47,10 @@ def propose(candidate: Candidate) -> Iterator[Proposal]:
         choices = [choose(program, free, room, setting.target, order) for order in orders]
         homes = min(choices, key=lambda choice: choice[0])[1]
         reason = f"--resident: {len(homes)} constants stay in RAM"
+        if not candidate.decisions.near and not candidate.decisions.stripes:
+            weights = list(in_flash(program, setting.target))
+            every = setting.by_dma or sum(one.size_bytes for one in weights) <= room
+            yield from lowered_for(candidate, {one.name for one in weights} if every else homes)
         yield Proposal(replace(candidate.decisions, resident=homes), reason, candidate)
 
 

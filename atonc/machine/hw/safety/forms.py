@@ -37,7 +37,7 @@ def known_links(view: EpochView) -> Iterator[SafetyFinding]:
     "a link occurs in a program that ST ships as a working demo",
     Evidence(report="26 of the 27 kinds of links that occur"),
     severity=Severity.NOTE,
-    remedy="prefer a link that ST ships; the others were compiled by ST's tool, but nobody reported that they ran",
+    remedy="prefer a link that ST ships; the others were compiled by ST's tool, but no run on a board is known",
 )
 def shipped_links(view: EpochView) -> Iterator[SafetyFinding]:
     for link in view.links:

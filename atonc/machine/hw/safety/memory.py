@@ -253,7 +253,7 @@ def writers_apart(view: EpochView) -> Iterator[SafetyFinding]:
     "M17",
     "a reader stays inside the buffer in which it starts; the last of its words may be filled up behind it",
     Evidence(report="holds by construction where the caller names the buffers that live in the epoch"),
-    remedy="correct the reader's frames: what lies behind a buffer belongs to nobody",
+    remedy="correct the reader's frames: it reads beyond the buffer",
 )
 def readers_inside_buffers(view: EpochView) -> Iterator[SafetyFinding]:
     for unit, config in view.readers.items():

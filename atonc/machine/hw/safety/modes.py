@@ -53,7 +53,7 @@ _COMBINATIONS = ", ".join(
 
 @rule(
     "U01",
-    "registers whose effect nobody has observed keep their reset value",
+    "registers whose effect has not been observed keep their reset value",
     proven(81019, "units"),
     remedy="leave NOBLK, NOINC, gaps, ciphering, KT1, FC, ITER and the like alone",
 )

@@ -202,7 +202,7 @@ def _seen_writers() -> str:
     gap = _values(BETWEEN)[1]
     return (
         f"Two writers in one epoch ({found}), with runs of {least} to {most} bytes and at most {gap} bytes between "
-        "them. Three or more of one buffer: nobody."
+        "them. Three or more of one buffer: none."
     )
 
 
@@ -304,11 +304,11 @@ ARGUMENTS = (
         "a reader and a writer of one epoch whose bytes interleave in one buffer, without a byte in common; a copy of "
         "bytes in a row to lower addresses of the same buffer, at least a word of the bus away (`--state`)",
         "Writes carry byte enables: a writer fills a pixel in several frames and the bytes of its neighbours "
-        "survive. A byte that nobody writes reads the same at any time. What moves down is read before its place is "
+        "survive. A byte that is not written reads the same at any time. What moves down is read before its place is "
         "written, however fast either engine is: the writer has nothing to write before.",
         "In-place operation, where reader and writer even have bytes in common, occurs 279 times in at least 47 "
         "programs, 106 writers among them trail a reader of features that began elsewhere in those bytes. A plain copy "
-        "onto part of itself: nobody.",
+        "onto part of itself: none.",
         "a copy inside one buffer that reads bytes other than those that were there",
         ("read-beside-write", "copy-moved-down"),
         _read_beside_write,

@@ -81,3 +81,30 @@ pub mod @module@ {
     }
 }
 @end edges@
+@begin has_states@
+
+/// What the network keeps from one inference to the next.
+pub struct State {
+    pub name: &'static str,
+    pub address: usize,
+    /// What it begins with.
+    pub first: &'static [u8],
+}
+
+pub const STATES: [State; @states_count@] = [
+@begin states@
+    State { name: "@label@", address: @address@, first: include_bytes!("../@file@") },
+@end states@
+];
+
+/// First values for all states: before the first inference, and where a recording begins. Then clean the data cache over
+/// each of them.
+///
+/// # Safety
+/// The memory is switched on, and no inference runs.
+pub unsafe fn reset_states() {
+    for state in &STATES {
+        core::ptr::copy_nonoverlapping(state.first.as_ptr(), state.address as *mut u8, state.first.len());
+    }
+}
+@end has_states@

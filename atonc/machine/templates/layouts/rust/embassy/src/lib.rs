@@ -20,3 +20,17 @@ pub async fn run<T: Instance>(npu: &mut Npu<'_, T>) -> Result<(), Error> {
 @end outputs@
     Ok(())
 }
+@begin has_states@
+
+/// First values for all states: before the first inference, and where a recording begins.
+///
+/// # Safety
+/// The memory is switched on, and no inference runs.
+pub unsafe fn reset_states() {
+    @crate@::reset_states();
+    for state in &@crate@::STATES {
+        let (start, end) = (state.address & !(@cpu_line@ - 1), state.address + state.first.len());
+        cache::mcu_clean_range(start as u32, (end - start).next_multiple_of(@cpu_line@) as u32); // whole lines
+    }
+}
+@end has_states@
