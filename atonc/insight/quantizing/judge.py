@@ -139,14 +139,14 @@ class Joined:
 def joined_outputs(graph: FloatGraph) -> list[Joined]:
     found = []
     for output in graph.outputs:
-        nodes, parts = put_together(graph, output)
+        nodes, parts = _put_together(graph, output)
         if len(parts) > 1 and all(graph.shapes.get(part) for part in parts):
             ordered = tuple(node for node in graph.nodes if node.name in nodes)
             found.append(Joined(output, ordered, tuple(parts)))
     return found
 
 
-def put_together(graph: FloatGraph, output: str) -> tuple[set[str], dict[str, None]]:
+def _put_together(graph: FloatGraph, output: str) -> tuple[set[str], dict[str, None]]:
     """Names of the nodes that only move values into this output and nowhere else, and the tensors they begin with."""
     nodes, parts, waiting = set[str](), dict[str, None](), [output]
     while waiting:
@@ -239,13 +239,6 @@ class CountedPlaces:
         if len(counts) != 1 or len(scores) != 1:
             return None
         return CountedPlaces(copied(model), scores[0], counts[0], NEARLY * min([*said, USUAL_SCORE]))
-
-    def logits(self, graph: FloatGraph, feed: Feed) -> list[str]:
-        """The outputs of a graph that the scores are sigmoids of, in whatever order."""
-        scores = np.sort(outputs(self.model, [feed], "which boxes count", [self.scores])[0][0], axis=None)
-        values = zip(graph.outputs, outputs(graph.model, [feed], "which boxes count")[0], strict=True)
-        return [name for name, one in values if one.size == scores.size
-                and np.allclose(1 / (1 + np.exp(-np.sort(one, axis=None))), scores, atol=1e-5)]  # fmt: skip
 
     def of_samples(self, feeds: Sequence[Feed]) -> list[Array]:
         """Whether each place counts; nothing where too few samples have one."""

@@ -14,18 +14,15 @@ import numpy as np
 from atonc.compiler.frontends.limits import tell_equalised
 from atonc.compiler.ir import Array
 from atonc.insight.quantizing.graph import FloatGraph, LinearLayer, attribute, is_matrix, matrix, rows, stored_form
-from atonc.insight.quantizing.judge import put_together
-from atonc.insight.quantizing.observe import SegmentRuns, outputs
+from atonc.insight.quantizing.observe import SegmentRuns
 from atonc.insight.quantizing.samples import Feed
 from atonc.insight.quantizing.scales import Seen
 from atonc.insight.quantizing.weights import EIGHT, FREE, Bounds, CodeRange, Moments, QuantizedWeights, rounded
-from atonc.insight.quantizing.write import decoded
 from atonc.machine.base import progress
 from atonc.machine.base.frozen import dataclass
 
 Mended = dict[str, tuple[LinearLayer, QuantizedWeights]]
 ROWS_A_SAMPLE = 64
-LEAST_SCORES, SURE_ERRORS = 32, 2.0  # that count, and standard errors of their mean difference: else it is chance
 FOUR_BIT_ROWS = 256  # what 16 codes lose is worth learning more exactly
 
 
@@ -35,7 +32,6 @@ class MendOptions:
     biases: bool = True
     four_bits: bool = False  # the same for weights of 4 bits
     ahead: bool = False  # those mend what the layers before lost, too
-    scores: bool = False  # biases of the scores by those that count
 
     def rounds(self, allowed: CodeRange) -> bool:
         return self.rounding if allowed is EIGHT else self.four_bits
@@ -68,24 +64,6 @@ def mend(graph: FloatGraph, quantised: Any, layers: Mended, feeds: Sequence[Feed
         found[name] = layer, weights
         exact.finish(layer.output, real)
         coded.finish(coded_node.output[0], seen)
-    return found
-
-
-def raised(graph: FloatGraph, quantised: Any, layers: Mended, feeds: Sequence[Feed]) -> Mended:
-    """Noise takes the highest scores down, which means over all places do not show: boxes near the threshold are lost.
-    So the layers that give scores get the mean difference of those that count; one for all classes, few as they are."""
-    found, written = dict(layers), {name for node in quantised.graph.node for name in node.output}
-    parts = {part for name in graph.counted.logits(graph, feeds[0]) for part in put_together(graph, name)[1]}
-    for name, (layer, weights) in layers.items():
-        if layer.output not in parts or layer.kind == "MatMul":
-            continue
-        names = [layer.output], [decoded(layer.output) if decoded(layer.output) in written else layer.output]
-        runs = (outputs(model, feeds, "scores that count", asked)
-                for model, asked in zip((graph.model, quantised), names, strict=True))  # fmt: skip
-        real, seen = (np.concatenate([value.reshape(-1) for (value,) in values]) for values in runs)
-        lost = (real - seen)[1 / (1 + np.exp(-real)) >= graph.counted.least]
-        if len(lost) >= LEAST_SCORES and abs(lost.mean()) > SURE_ERRORS * lost.std() / np.sqrt(len(lost)):
-            found[name] = layer, replace(weights, bias=weights.bias + float(lost.mean()))
     return found
 
 

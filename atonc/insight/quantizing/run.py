@@ -336,13 +336,6 @@ class QuantizationWork(Workbench):
             if self.keeps(WALKS[wishes], self.signal(self.base, trial)):
                 self._take(trial)
                 self.decide(walked=wishes)
-        if biases and self.graph.counted is not None:
-            wishes = replace(self.walked, scores=True)
-            found = self.signal(self.base, trial := self.walk(self.base, wishes))
-            # sure by itself (`mend.raised`); of the few places that count decibels are not
-            if self.keeps("biases of scores by those that count", found, found.db > (self.best or found).db):
-                self._take(trial)
-                self.decide(walked=wishes)
 
     def _take(self, layers: Sequence[Mended]) -> None:
         for half, one in zip(self.halves, layers, strict=True):
@@ -352,8 +345,6 @@ class QuantizationWork(Workbench):
         """The same with equalised channels, mended as was best without."""
         before = self.state
         copies = [FloatGraph(copied(half.graph.model)) for half in self.halves]
-        for one in copies:
-            one.counted = self.graph.counted
         changed = [equalise(one, layers_of(one), half.seen) for one, half in zip(copies, self.halves, strict=True)]
         if not any(changed):
             return

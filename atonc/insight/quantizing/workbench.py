@@ -12,7 +12,7 @@ import numpy as np
 from atonc.insight.quantizing.calibrate import calibrate, with_curves
 from atonc.insight.quantizing.graph import FloatGraph, ScalePlan, decodings, layers_of, make_plan
 from atonc.insight.quantizing.judge import QuantizationJudge, Signal
-from atonc.insight.quantizing.mend import Mended, MendOptions, mend, raised
+from atonc.insight.quantizing.mend import Mended, MendOptions, mend
 from atonc.insight.quantizing.price import QuantizationPrice, price
 from atonc.insight.quantizing.samples import Feed
 from atonc.insight.quantizing.scales import Seen, Tuning, assign, wide_forms
@@ -146,8 +146,7 @@ class Workbench:
         most = max(LEAST_SAMPLES, MOST_VALUES // max(largest, 1))
         feeds = some_of(self.learn, most)
         written = layers if before is None else before
-        made = mend(self.graph, self.model(tuning, written), layers, feeds, wishes, bounds, before)
-        return raised(self.graph, self.model(tuning, made), made, feeds) if wishes.scores else made
+        return mend(self.graph, self.model(tuning, written), layers, feeds, wishes, bounds, before)
 
     def few_learners(self) -> QuantizationJudge:
         """Judges by some of the samples to learn from: many small questions must not use up the others."""
