@@ -14,7 +14,7 @@ pytest.importorskip("onnxruntime")
 from atonc.doors.cli.cli import main
 from atonc.insight.quantizing.calibrate import calibrate, with_curves
 from atonc.insight.quantizing.graph import FloatGraph, layers_of, make_plan
-from atonc.insight.quantizing.judge import EQUAL_DB, CountedPlaces, QuantizationJudge, Signal
+from atonc.insight.quantizing.judge import QuantizationJudge, Signal
 from atonc.insight.quantizing.loading import load
 from atonc.insight.quantizing.run import QuantizationWork, quantize
 from atonc.insight.quantizing.scales import LOW, Curve, Tuning, assign
@@ -118,39 +118,6 @@ def test_a_function_is_flat_at_both_ends_or_at_none() -> None:
     assert low == pytest.approx(-high) and high == pytest.approx(np.log(255), abs=0.02)
     low, high = Curve("y", points, np.where(points < 0, 0.1 * points, points)).told_apart(0.1)
     assert low == pytest.approx(-9.5, abs=0.02) and high == pytest.approx(9.95, abs=0.02)
-
-
-def test_places_of_boxes_count_by_their_scores(tmp_path: Path) -> None:
-    """What suppression leaves out may be as wrong as it likes."""
-    from onnx import TensorProto, helper
-
-    b = Build(2)
-    x = b.conv("x", "c1", (7, 3, 3, 3))
-    b.constants.append(helper.make_tensor("size", TensorProto.INT64, [2], [4, 3]))
-    b.constants.append(helper.make_tensor("flat", TensorProto.INT64, [3], [1, 7, 36]))
-    b.constants.append(helper.make_tensor("most", TensorProto.INT64, [1], [5]))
-    rows = b.node("Reshape", [x, "flat"], "rows")
-    b.nodes.append(helper.make_node("Split", [rows, "size"], ["raw", "logits"], "split", axis=1))
-    boxes, scores = b.node("Transpose", ["raw"], "boxes", perm=[0, 2, 1]), b.node("Sigmoid", ["logits"], "scores")
-    b.node("NonMaxSuppression", [boxes, scores, "most", b.constant("iou", [0.5]), b.constant("least", [0.9])], "kept")
-    model = b.model({"x": (1, 3, 6, 6)}, ["kept"])
-    model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
-    graph = FloatGraph(load(save(tmp_path, model)))
-    graph.counted = CountedPlaces.of(graph.model)
-    assert graph.counted is not None and (graph.counted.scores, graph.counted.count) == ("scores", 36)
-    assert graph.counted.least == 0.125  # half of the usual score: another threshold may be asked for one day
-    graph.counted = CountedPlaces(graph.model, "scores", 36, 0.6)
-    feeds = [{"x": np.random.default_rng(k).normal(0, 1, (1, 3, 6, 6)).astype(np.float32)} for k in range(12)]
-    judge = QuantizationJudge.of(graph, feeds)
-    best = [values[judge.names.index("scores")].max(1)[0] for values in judge.reference]
-    assert all(np.array_equal(one >= 0.6, some) for one, some in zip(best, judge.counted, strict=True))
-    for counts in (False, True):
-        column, wrong = judge.names.index("boxes"), [list(values) for values in judge.reference]
-        for values, some in zip(wrong, judge.counted, strict=True):
-            values[column] = values[column] + np.float32(0.1) * (some == counts)[:, None]
-        found = Signal.of(judge._apart(judge.reference), judge._apart(wrong)).by_column[column].db
-        assert (found < 40) == counts and (found == EQUAL_DB) != counts
-    assert not CountedPlaces(graph.model, "scores", 36, 1.1).of_samples(feeds)  # none: all count
 
 
 def test_outputs_that_are_often_clipped_get_room(tmp_path: Path) -> None:

@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from atonc.compiler.frontends.tails import told_tail
 from atonc.compiler.ir import Array
 from atonc.insight.evaluating import metrics
 from atonc.insight.evaluating.datasets import Dataset, Fit
 from atonc.insight.evaluating.decoders import parse_anchors
 from atonc.insight.evaluating.metrics import MetricFigure
-from atonc.insight.quantizing.graph import FloatGraph, copied, is_move
+from atonc.insight.quantizing.graph import FloatGraph, is_move
 from atonc.insight.quantizing.loading import require_equal_sizes
 from atonc.insight.quantizing.observe import outputs, part_of, run, session
 from atonc.insight.quantizing.samples import STATELESS, Carried, Feed
@@ -49,14 +48,12 @@ class Signal:
     noise: Array
     clipped: Array = field(default_factory=partial(np.zeros, (1, 1)))  # noise beyond what codes say
     beyond: Array = field(default_factory=partial(np.zeros, (1, 1)))  # how many values that is
-    whole: Signal | None = None  # of all places of boxes, where those that count are judged
 
     @staticmethod
     def of(expected: Values, seen: Values, ends: Sequence[Ends] = (), still: bool = False) -> Signal:
         """Compares sample by sample; what is the same in all, such as a detector's anchors, is a column if `still`.
         `ends`: of every sample, lowest and highest value of each column's codes."""
-        live = np.array([any(not np.array_equal(one, values[0]) for one in values[1:])
-                         for values in zip(*expected, strict=True)])  # fmt: skip
+        live = np.array([any((one != values[0]).any() for one in values[1:]) for values in zip(*expected, strict=True)])
         wanted = live if live.any() and not still else np.ones_like(live)
         rows = []
         for number, values in enumerate(expected):
@@ -97,13 +94,6 @@ class Signal:
         count, halves = len(found), [float(half.mean()) for half in np.array_split(found, 2) if len(half)]
         half_width = (1.96 + 2.5 / max(count - 1, 1)) * float(found.std()) * (2 / max(count - 1, 1)) ** 0.5
         return min(self.db - half_width, *both, *halves), max(max(both) + half_width, *halves)
-
-    def surely_over(self, other: Signal) -> bool:
-        """Better by more than chance; few places of boxes count, so they need not be sure where all of them are."""
-        if self.gain_over(other)[0] > 0:
-            return True
-        both = self.whole, other.whole
-        return bool(self.db >= other.db and both[0] and both[1] and both[0].gain_over(both[1])[0] > 0)
 
     def gain_over(self, other: Signal) -> tuple[float, float]:
         """By how many dB it is better, 95 %, drawn from the samples again and again; the other is of the same ones."""
@@ -207,46 +197,7 @@ def _run_on(graph: FloatGraph, joined: Joined, values: Sequence[Array]) -> Array
     return run(session(model), feed)[0].astype(np.int64)
 
 
-ORDERED = ("NonMaxSuppression", "TopK", "EfficientNMS_TRT", "BatchedNMS_TRT", "NON_MAX_SUPPRESSION_V4",
-           "NON_MAX_SUPPRESSION_V5", "TOPK_V2")  # fmt: skip
 SATURATING = ("Softmax", "Sigmoid")
-USUAL_SCORE = 0.25  # that a box needs, where the model does not say
-NEARLY = 0.5  # of that, from which on a place is judged
-LEAST_SHOWN = 8  # samples with such places
-
-
-@dataclass(frozen=True, eq=False)
-class CountedPlaces:
-    """What suppression behind the model goes on with: places of boxes with a score that is nearly enough. The others,
-    most of all, come to nothing, however exact they are."""
-
-    model: Any  # gives scores as suppression reads them
-    scores: str
-    count: int
-    least: float
-
-    @staticmethod
-    def of(model: Any) -> CountedPlaces | None:
-        """None where no boxes and scores are told apart by their shapes."""
-        tail = told_tail(model)
-        if tail is None or not any(one.kind in ORDERED for one in tail.operators):
-            return None
-        shapes = {value.name: [int(d.dim_value) for d in value.type.tensor_type.shape.dim]
-                  for value in model.graph.output if value.name in tail.outputs}  # fmt: skip
-        counts = [shape[-2] for shape in shapes.values() if len(shape) > 1 and shape[-1] == 4]
-        scores = [name for name, shape in shapes.items() if counts and shape.count(counts[0]) == 1 and shape[-1] != 4]
-        said = [one.values["score"] for one in tail.operators if 0 < one.values.get("score", 0) < 1]
-        if len(counts) != 1 or len(scores) != 1:
-            return None
-        return CountedPlaces(copied(model), scores[0], counts[0], NEARLY * min([*said, USUAL_SCORE]))
-
-    def of_samples(self, feeds: Sequence[Feed]) -> list[Array]:
-        """Whether each place counts; nothing where too few samples have one."""
-        found = []
-        for (value,) in outputs(self.model, feeds, "which boxes count", [self.scores]):
-            places = np.moveaxis(value, value.shape.index(self.count), 0).reshape(self.count, -1)
-            found.append(places.max(1) >= self.least)
-        return found if sum(one.any() for one in found) >= LEAST_SHOWN else []
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +208,6 @@ class QuantizationJudge:
     outputs: int
     parts: Mapping[str, Array]  # of outputs that join several tensors: whose each value is; each part counts
     carried: Carried = STATELESS  # a model that is judged goes on from its own states
-    counted: Sequence[Array] = ()  # of each sample's places of boxes, those that count; empty: all do
 
     @staticmethod
     def of(graph: FloatGraph, feeds: Sequence[Feed], carried: Carried = STATELESS) -> QuantizationJudge:
@@ -266,8 +216,7 @@ class QuantizationJudge:
         reference = outputs(graph.model, feeds, "running the float model", names)
         require_equal_sizes(names, reference)
         count = len(graph.outputs) - len(states)
-        counted = graph.counted.of_samples(feeds) if graph.counted else ()
-        return QuantizationJudge(tuple(feeds), names, reference, count, parts_of(graph), carried, counted=counted)
+        return QuantizationJudge(tuple(feeds), names, reference, count, parts_of(graph), carried)
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -288,27 +237,16 @@ class QuantizationJudge:
         """The verdict on a way to quantise: every model by a judge of its own, whose samples did not teach it. And the
         share of the samples whose first class is another than in float."""
         seen = [(judge, judge.seen(model, judge.names)) for judge, model in pairs]
-        changed = sum(judge._changed(some) * len(some) for judge, some in seen)
-        changed /= max(sum(len(some) for _, some in seen), 1)
-        found = QuantizationJudge._signal(pairs, [some for _, some in seen], still)
-        if any(judge.counted for judge, _ in pairs):
-            whole = [(replace(judge, counted=()), model) for judge, model in pairs]
-            found = replace(found, whole=QuantizationJudge._signal(whole, [some for _, some in seen], still))
-        return found, changed
-
-    @staticmethod
-    def _signal(
-        pairs: Sequence[tuple[QuantizationJudge, Any]], seen: Sequence[list[list[Array]]], still: bool
-    ) -> Signal:
-        expected = [values for judge, _ in pairs for values in judge._apart(judge.reference)]
-        found = [values for (judge, _), some in zip(pairs, seen, strict=True) for values in judge._apart(some)]
+        expected = [values for judge, _ in seen for values in judge._apart(judge.reference)]
+        found = [values for judge, some in seen for values in judge._apart(some)]
         ends = [end for judge, model in pairs for end in [judge._ends(model)] * len(judge.feeds)]
-        return Signal.of(expected, found, ends, still)
+        changed = sum(judge._changed(some) * len(some) for judge, some in seen) / max(len(found), 1)
+        return Signal.of(expected, found, ends, still), changed
 
     @property
     def whole(self) -> QuantizationJudge:
         """Judges outputs alone, not taken apart."""
-        return replace(self, names=self.shown, parts={}, counted=())
+        return replace(self, names=self.shown, parts={})
 
     def _ends(self, model: Any) -> Ends:
         columns = zip(self.names, self.reference[0], strict=False)
@@ -319,8 +257,7 @@ class QuantizationJudge:
         expected = [self.expected[place] for place in places]
         for one, other in zip(expected, seen, strict=True):
             assert [value.shape for value in one] == [value.shape for value in other]
-        some = replace(self, counted=[self.counted[place] for place in places] if self.counted else ())
-        return Signal.of(some._apart(expected), some._apart(seen))
+        return Signal.of(self._apart(expected), self._apart(seen))
 
     @property
     def class_outputs(self) -> tuple[int, ...]:
@@ -336,21 +273,14 @@ class QuantizationJudge:
 
     def _apart(self, samples: list[list[Array]]) -> list[list[Array]]:
         """Names beyond the outputs may be left out."""
-        counted: Sequence[Array | None] = self.counted or [None] * len(samples)
-        return [
-            [part for name, one in zip(self.names, values, strict=False) for part in self._split(name, one, some)]
-            for values, some in zip(samples, counted, strict=True)
-        ]
+        return [[part for name, value in zip(self.names, values, strict=False) for part in self._split(name, value)]
+                for values in samples]  # fmt: skip
 
-    def _split(self, name: str, value: Array, some: Array | None = None) -> list[Array]:
-        """`some`: places of boxes that count."""
-        owners = self.parts.get(name)
-        if some is not None and value.shape.count(len(some)) == 1:
-            axis = value.shape.index(len(some))
-            value, owners = value.compress(some, axis), owners if owners is None else owners.compress(some, axis)
-        if owners is None:
+    def _split(self, name: str, value: Array) -> list[Array]:
+        if name not in self.parts:
             return [value]
-        return [value[owners == part] for part in range(int(self.parts[name].max()) + 1)]
+        owners = self.parts[name]
+        return [value[owners == part] for part in range(int(owners.max()) + 1)]
 
     def seen(self, model: Any, names: Sequence[str]) -> list[list[Array]]:
         made = {name for node in model.graph.node for name in node.output}

@@ -13,12 +13,14 @@ import numpy as np
 from atonc.compiler.frontends.tails import MOVES, PIECES, SCORES, tell_tail, told_tail
 from atonc.compiler.ir.types import Tail, TailOperator
 from atonc.insight.quantizing.graph import ONE_VALUE, FloatGraph, attribute, copied, is_scalar
-from atonc.insight.quantizing.judge import ORDERED, UNLIKE
+from atonc.insight.quantizing.judge import UNLIKE
 from atonc.insight.quantizing.loading import cut
 from atonc.insight.quantizing.scales import Seen
 from atonc.machine.base.words import count
 
 THROUGH = ("Concat", "Transpose", "Reshape", "Flatten")
+ORDERED = ("NonMaxSuppression", "TopK", "EfficientNMS_TRT", "BatchedNMS_TRT", "NON_MAX_SUPPRESSION_V4",
+           "NON_MAX_SUPPRESSION_V5", "TOPK_V2")  # fmt: skip
 MADE, BEFORE = ":part", ":before"  # in names of tensors: of parts, and of what a function makes scores of
 MOST_DEPTH = 32  # nodes between a slice and the join
 

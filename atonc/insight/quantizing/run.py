@@ -16,14 +16,7 @@ from atonc.compiler.ir import Array
 from atonc.insight.evaluating.datasets import Dataset
 from atonc.insight.evaluating.work import input_side
 from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, copied, decodings, layers_of, magnitudes, own_constants
-from atonc.insight.quantizing.judge import (
-    CountedPlaces,
-    LabelledTask,
-    QuantizationJudge,
-    Signal,
-    poor_outputs,
-    unlike_heads,
-)
+from atonc.insight.quantizing.judge import LabelledTask, QuantizationJudge, Signal, poor_outputs, unlike_heads
 from atonc.insight.quantizing.loading import parse, raised, read, require_fixed_outputs, tidy, told_ranges
 from atonc.insight.quantizing.mend import Mended, MendOptions, equalise
 from atonc.insight.quantizing.narrow import Narrowed, PrecisionSearch, tensors_of
@@ -86,11 +79,8 @@ def quantize(model: Path, data: Path | None, settings: QuantizeOptions | None = 
         float_model, carried, notes = _prepared(float_model, settings, model.name)
         if settings.precision != EIGHT_BITS or settings.wide or cells_of(FloatGraph(float_model)):
             float_model = raised(float_model, model.name)
-        float_model = apart(float_model)
-        counted = CountedPlaces.of(float_model)
-        float_model = before_scores(float_model)
+        float_model = before_scores(apart(float_model))
         graph, trained = FloatGraph(own_constants(float_model, WEIGHTED)), told_ranges(exported)
-        graph.counted = counted
         graph.ranges = {name: scale for *names, scale in trained for name in names}
         if trained:  # nothing is learnt anew
             settings = replace(

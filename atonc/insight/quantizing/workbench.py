@@ -155,7 +155,7 @@ class Workbench:
     def better(self, name: str, found: Signal, best: Signal | None, anyway: bool = False) -> bool:
         """Whether a model is better than the best so far by more than chance, on samples that it did not see."""
         gain = None if best is None else found.gain_over(best)
-        kept = anyway or best is None or found.surely_over(best)
+        kept = anyway or gain is None or gain[0] > 0
         self.steps.append(QuantizationStep(name, found.db, found.interval(), gain, kept))
         return kept
 
