@@ -6,10 +6,11 @@ from pathlib import Path
 
 from atonc.compiler.compile.pipeline import compile_graph
 from atonc.compiler.ir import Graph
+from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.request.options import Options
 from atonc.compiler.search import generators
 from atonc.compiler.search.build import build
-from atonc.compiler.search.candidate import Setting
+from atonc.compiler.search.candidate import Candidate, Setting
 from atonc.compiler.search.generators import FRONT, resident
 from atonc.compiler.select.decisions import FIRST
 from atonc.machine.base.words import ALL_RAM
@@ -34,6 +35,23 @@ def test_forms_are_chosen_again_for_weights_in_ram() -> None:
     plain = build(setting, kept.decisions, first)
     assert plain.decisions.resident and not plain.decisions.near
     assert found.cost.cycles < plain.cycles
+
+
+def test_kernels_are_shorter_where_not_all_have_room() -> None:
+    """Blocks of a depthwise layer hold zeros for other channels: from RAM large blocks are faster, and longer."""
+    net = Sketch().start(1, 7, 7, 256)
+    net.conv(256, (3, 3), depthwise=True)
+    graph, options = net.graph(), Options(verify=False)
+    found = compile_graph(graph, options)
+    setting = Setting(found.graph, found.memory, found.target, options)
+    near = FIRST.but(near=frozenset(op.name for op in found.graph.ops))
+    roomy, scarce = (build(setting, near.but(ram_scarce=scarce)) for scarce in (False, True))
+    assert kernel_bytes(scarce) < kernel_bytes(roomy)
+
+
+def kernel_bytes(candidate: Candidate) -> int:
+    homes = candidate.made.layout.placed.values()
+    return sum(home.buffer.size_bytes for home in homes if home.buffer.kind == BufferKind.CONSTANT)
 
 
 def test_nothing_is_proposed_where_weights_come_from_flash() -> None:

@@ -52,8 +52,10 @@ def test_banks_are_assumed_by_what_a_buffer_is() -> None:
     group = b.alone()
     kept = {**buffers, "constant": replace(buffers["constant"], near=True)}
     for known, target, expected in (
-        (buffers, harness.TARGET, FLASH), (kept, harness.TARGET, NPU_RAM), (buffers, harness.TARGET.near, NPU_RAM)
-    ):  # fmt: skip
+        (buffers, harness.TARGET, FLASH),
+        (kept, harness.TARGET, NPU_RAM),
+        (buffers, replace(harness.TARGET, weights_near=True), NPU_RAM),
+    ):
         epoch = assumed_epoch(group.tasks, known, target)
         banks = [stm32n6().memory_at(engine.address) for engine in epoch.readers().values()]
         assert [bank.kind for bank in banks if bank is not None] == [expected, HYPERRAM]

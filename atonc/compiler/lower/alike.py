@@ -92,7 +92,7 @@ def _may_have_border(op: Op, context: Context) -> bool:
 
 
 def _target(target: Target) -> Hashable:
-    return target.machine, target.programmed_by, target.trust, target.weights_near
+    return target.machine, target.programmed_by, target.trust, target.weights_near, target.ram_scarce
 
 
 def _neighbours(op: Op, context: Context) -> tuple[str, ...]:

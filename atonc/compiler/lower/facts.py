@@ -44,6 +44,7 @@ class Facts:
     coarse: float = MOST_CODES  # codes of 8 bits that an operator may be from exact arithmetic
     disproved: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # operator -> errors that forms declared
     near: frozenset[str] = frozenset()  # operators whose weights are read from RAM: forms are chosen for that
+    ram_scarce: bool = False  # not all weights have room there
     alike: AlikeForms | None = None  # layers that look alike have one form: for assumed weights only
 
     def tensor(self, name: str) -> Tensor:
@@ -132,9 +133,13 @@ class Facts:
         """What forms of an operator are made of."""
         return self._with_near_weights if op in self.near else self
 
+    def near_otherwise(self, other: Facts) -> frozenset[str]:
+        """Operators for which these facts and others of the same graph expect other weights in RAM."""
+        return self.near | other.near if self.ram_scarce != other.ram_scarce else self.near ^ other.near
+
     @cached_property
     def _with_near_weights(self) -> Facts:
-        return replace(self, target=self.target.near)
+        return replace(self, target=replace(self.target, weights_near=True, ram_scarce=self.ram_scarce))
 
     @cached_property
     def free_bytes(self) -> Mapping[str, int]:

@@ -146,7 +146,7 @@ class _Known:
         same = before.room == facts.room and before.on_cpu == facts.on_cpu
         self.forms = known.forms if known and same else {}
         self.wanted, self.had = facts.forms, before.forms
-        self.near = facts.near ^ before.near
+        self.near = facts.near_otherwise(before)
         self.disproved = {name for name, errors in facts.disproved.items() if errors != before.disproved.get(name)}
         self.cut = {name for name in (*facts.cuts, *before.cuts) if facts.cuts.get(name) != before.cuts.get(name)}
         if not self.cut.isdisjoint(before.cuts):
@@ -193,8 +193,7 @@ class _Striped:
     def _again(self, stripe: Stripe, context: Context) -> list[Form] | None:
         if self.known is None or stripe not in self.known.stripes:
             return None
-        changed = context.facts.near ^ self.known.context.facts.near
-        if not changed.isdisjoint(stripe.ops):
+        if not context.facts.near_otherwise(self.known.context.facts).isdisjoint(stripe.ops):
             return None
         forms = [self.known.forms[op] for op in stripe.ops]
         there = {*context.buffers, *(name for form in forms for name in form.buffers)}

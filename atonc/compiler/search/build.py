@@ -71,6 +71,7 @@ def _lowered(setting: Setting, decisions: Decisions, before: Candidate | None) -
         disproved=decisions.disproved,
         coarse=max(MOST_CODES, options.allow_coarse),
         near=decisions.near,
+        ram_scarce=decisions.ram_scarce,
         alike=setting.alike,
     )
     known = before.mapped if before else None

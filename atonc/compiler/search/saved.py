@@ -174,6 +174,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "disproved": lambda value: {op: tuple(map(_codes, errors)) for op, errors in _object(value, "it").items()},
     "cuts": lambda value: {name: tuple(map(_whole, cuts)) for name, cuts in _object(value, "it").items()},
     "near": _names,
+    "ram_scarce": _flag,
     "resident_bytes": _whole,
     "resident": lambda value: None if value is None else {_text(name): _whole(place) for name, place in value.items()},
     "fetched": _fetched,

@@ -70,6 +70,7 @@ class Decisions:
     disproved: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # operator -> errors that forms declared
     cuts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # constant -> bytes where another epoch begins
     near: frozenset[str] = frozenset()  # operators whose weights are read from RAM: forms are chosen for that
+    ram_scarce: bool = False  # RAM has no room for all weights: kernels of these operators shall be short
     resident_bytes: int = 0  # RAM that weights may take for the whole run
     resident: Mapping[str, int] | None = None  # constant -> address of its copy in RAM; None: not decided yet
     fetched: tuple[Fetched, ...] | None = None  # constants that are copied ahead; None: not decided yet
@@ -80,14 +81,9 @@ class Decisions:
         return hash((self.lowering, self.scheduling, self.resident_bytes, str(self.resident), self.fetched))
 
     @property
-    def keeps_weights(self) -> bool:
-        """Kernels shall lie in RAM, as far as there is room."""
-        return self.resident_bytes > 0
-
-    @property
     def undecided(self) -> bool:
         """Whether weights may stay in RAM, and nobody has said which."""
-        return self.keeps_weights and self.resident is None
+        return self.resident_bytes > 0 and self.resident is None
 
     def but(self, **changes: Any) -> Decisions:
         """The same with some changes; where weights lie has to be decided anew then."""
@@ -100,7 +96,7 @@ class Decisions:
     def lowering(self) -> tuple[object, ...]:
         """What tasks depend on."""
         cuts, forms, disproved = (tuple(sorted(one.items())) for one in (self.cuts, self.forms, self.disproved))
-        return self.huge_share, tuple(self.on_cpu), self.stripes, cuts, forms, disproved, self.near
+        return self.huge_share, tuple(self.on_cpu), self.stripes, cuts, forms, disproved, self.near, self.ram_scarce
 
     @property
     def scheduling(self) -> tuple[object, ...]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import cached_property
 
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.cycles import hardware
@@ -20,13 +18,14 @@ from atonc.machine.hw.safety.evidence.trust import PUBLISHED, Trust
 class Target:
     """The machine of the board at the clocks of the user, and who programs its epochs; `words`: how long the program
     of an epoch then is; `trust`: which of its forms are known to work; `weights_near`: choices that come before
-    placement count on weights in RAM."""
+    placement count on weights in RAM; `ram_scarce`: which has no room for all of them."""
 
     machine: Machine
     programmed_by: str = hardware.CONTROLLER
     words: Callable[[Epoch], int] = ec_program.epoch_words
     trust: Trust = PUBLISHED
     weights_near: bool = False
+    ram_scarce: bool = False
 
     @property
     def by_controller(self) -> bool:
@@ -36,11 +35,6 @@ class Target:
     def weight_byte_cycles(self) -> float:
         """What a byte of weights takes where it is assumed to lie; units and banks count what they take of RAM."""
         return 0.0 if self.weights_near else self.machine.flash_byte_cycles
-
-    @cached_property
-    def near(self) -> Target:
-        """The same with weights in RAM."""
-        return replace(self, weights_near=True)
 
     def cycles(self, epoch: Epoch) -> EpochCycles:
         """Prices an epoch that has its words: decoded, or from `with_words`."""

@@ -162,7 +162,8 @@ def _least_cycles(parts: tuple[Part, ...], cut: Cut, channels: int, ariths: int,
         unit += timing.fill_constant
     bank = timing.single_read_beat * len(parts) * pixels * -(-cut.batch // BUS_BYTES)
     taps = sum(part.window[0] * part.window[1] for part in parts)
-    flash = layer.made_for.weight_byte_cycles * taps * cut.kernels * cut.batch * cut.mode.kernel_bytes
+    near = layer.made_for.weights_near and not layer.made_for.ram_scarce  # zeros would take room from other weights
+    flash = (0.0 if near else layer.machine.flash_byte_cycles) * taps * cut.kernels * cut.batch * cut.mode.kernel_bytes
     lanes = max(1, min(cut.lanes(ariths), blocks))
     left = EPOCH_CYCLES + unit * cut.repeats * rest / cut.batch if rest else 0.0
     return blocks * cut.repeats * max(unit / lanes, bank, flash) + left

@@ -27,12 +27,12 @@ GENERATORS = (
     Generator(Verdict.UNDECIDED, prefetch.propose),
     Generator(Verdict.UNDECIDED, prefetch_dma.propose),
     Generator(Verdict.UNTRUSTED, evidence.propose),
+    Generator(Verdict.BEST, near_forms.propose),
     Generator(Verdict.BEST, unfuse.propose),
     Generator(Verdict.BEST, row_tiles.propose),
     Generator(Verdict.BEST, row_tiles.finer),
     Generator(Verdict.BEST, cut_kernels.propose),
     Generator(Verdict.BEST, reserve_engines.propose),
-    Generator(Verdict.BEST, near_forms.propose),
     Generator(Verdict.BEST, compact.propose),
 )
 FRONT = (*GENERATORS, Generator(Verdict.BEST, trade_ram.propose))  # where time and RAM count alike

@@ -9,20 +9,23 @@ from atonc.compiler.plan.task import TaskGroup, tasks_of
 from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.search.candidate import Candidate
 from atonc.compiler.search.log import Proposal
+from atonc.compiler.search.weights import in_flash
 
 
 def propose(candidate: Candidate) -> Iterator[Proposal]:
     decisions = candidate.decisions
-    yield from lowered_for(candidate, {*(decisions.resident or ()), *(one.constant for one in decisions.fetched or ())})
+    near = {*(decisions.resident or ()), *(one.constant for one in decisions.fetched or ())}
+    scarce = bool(decisions.fetched) or any(in_flash(candidate.made.program, candidate.setting.target))
+    yield from lowered_for(candidate, near, scarce)
 
 
-def lowered_for(candidate: Candidate, near: Collection[str]) -> Iterator[Proposal]:
-    """`near`: constants that are read from RAM."""
+def lowered_for(candidate: Candidate, near: Collection[str], scarce: bool) -> Iterator[Proposal]:
+    """`near`: constants that are read from RAM; `scarce`: others find no room there."""
     decisions = candidate.decisions
     ops = frozenset(work.op for work in candidate.made.scheduled.reference if _reads(candidate, work.groups, near))
-    if ops != decisions.near:
-        reason = f"weights are read from RAM: {len(ops)} operators are lowered for that"
-        yield Proposal(decisions.but(near=ops), reason, candidate)
+    if ops and (ops, scarce) != (decisions.near, decisions.ram_scarce):
+        said = f"weights are read from RAM: {len(ops)} operators are lowered for that"
+        yield Proposal(decisions.but(near=ops, ram_scarce=scarce), said, candidate)
 
 
 def _reads(candidate: Candidate, groups: Sequence[TaskGroup], near: Collection[str]) -> bool:

@@ -19,6 +19,7 @@ from atonc.compiler.search.candidate import Candidate
 from atonc.compiler.search.generators.near_forms import lowered_for
 from atonc.compiler.search.log import Proposal
 from atonc.compiler.search.weights import Weights, in_flash, moved
+from atonc.compiler.select.decisions import FIRST
 from atonc.machine.base.spans import Span
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.limits import ALIGNED
@@ -47,10 +48,11 @@ def propose(candidate: Candidate) -> Iterator[Proposal]:
         choices = [choose(program, free, room, setting.target, order) for order in orders]
         homes = min(choices, key=lambda choice: choice[0])[1]
         reason = f"--resident: {len(homes)} constants stay in RAM"
-        if not candidate.decisions.near and not candidate.decisions.stripes:
+        if candidate.decisions == FIRST.but(resident_bytes=candidate.decisions.resident_bytes):
             weights = list(in_flash(program, setting.target))
-            every = setting.by_dma or sum(one.size_bytes for one in weights) <= room
-            yield from lowered_for(candidate, {one.name for one in weights} if every else homes)
+            scarce = sum(one.size_bytes for one in weights) > room
+            near = homes if scarce and not setting.by_dma else {one.name for one in weights}
+            yield from lowered_for(candidate, near, scarce)
         yield Proposal(replace(candidate.decisions, resident=homes), reason, candidate)
 
 
