@@ -18,6 +18,7 @@ from atonc.compiler.lower.conv.requantise import WHOLE_FORMAT, Accumulated
 from atonc.compiler.lower.conv.wide_results import AS_CODES, MOST_SHIFT, wide_rules
 from atonc.compiler.lower.map_ops import Mapped, map_ops
 from atonc.compiler.lower.registry import Refusal, recipe_for
+from atonc.compiler.lower.semantics import run
 from atonc.compiler.lower.semantics.arithmetic import limited, shifted
 from atonc.compiler.lower.semantics.run import mapped_op
 from atonc.compiler.lower.semantics.sums import requantised
@@ -348,6 +349,10 @@ def test_numbers_behind_a_relu_are_never_negative() -> None:
     graph = random_network(0).graph("int16")
     first = graph.ops[0]
     assert never_negative(first.outputs[0], graph) and not never_negative("x", graph)
+    context = Context(facts(graph))
+    for op in (first, next(op for op in graph.ops if op.inputs[0] == first.outputs[0])):  # and none is tried on them
+        lowest = min(int(values[op.inputs[0]].min()) for values in run._looked_at(context, op))
+        assert (lowest >= 0) == (op is not first)
 
 
 @pytest.mark.parametrize(("size", "channels", "stride", "signed"), [(16, 32, 2, True), (24, 24, 1, False)])

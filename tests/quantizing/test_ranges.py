@@ -12,11 +12,12 @@ import pytest
 pytest.importorskip("onnxruntime")
 
 from atonc.doors.cli.cli import main
-from atonc.insight.quantizing.graph import FloatGraph
+from atonc.insight.quantizing.calibrate import calibrate, with_curves
+from atonc.insight.quantizing.graph import FloatGraph, layers_of, make_plan
 from atonc.insight.quantizing.judge import QuantizationJudge, Signal
 from atonc.insight.quantizing.loading import load
 from atonc.insight.quantizing.run import QuantizationWork, quantize
-from atonc.insight.quantizing.scales import Tuning
+from atonc.insight.quantizing.scales import LOW, Curve, Tuning, assign
 from atonc.insight.quantizing.types import QuantizeOptions
 from atonc.insight.quantizing.write import codes_reach
 from tests.quantizing.float_models import Build, save
@@ -72,6 +73,51 @@ def test_clipped_values_are_counted_and_judged_apart(tmp_path: Path) -> None:
     pooled = [10 * np.log10(one.noise.sum()) for one in (found, coarse, found.unclipped, coarse.unclipped)]
     assert pooled[1] - pooled[0] < 1 < pooled[3] - pooled[2]
     assert codes_reach(work.graph.model, "y") == (-np.inf, np.inf)
+
+
+def test_values_inside_are_counted_too(tmp_path: Path) -> None:
+    """A ReLU's result in front of another layer; what calibrates is quieter than what judges."""
+    b = Build()
+    x = b.node("Relu", [b.conv("x", "c1", (4, 2, 3, 3))], "r1")
+    values = np.random.default_rng(0).normal(0, 1, (16, 1, 2, 6, 6)).astype(np.float32)
+    values[1::2] *= 3
+    np.savez(tmp_path / "x.npz", x=values)
+    path = save(tmp_path, b.model({"x": (1, 2, 6, 6)}, [b.conv(x, "y", (3, 4, 1, 1))]))
+    made = quantize(path, tmp_path / "x.npz", QuantizeOptions(samples=16, objective="accuracy", calibration="minmax"))
+    found = {one.name: one for one in made.clipped_inside}
+    assert found["r1"].values == 16 * 4 * 36 and 0 < found["r1"].clipped < found["r1"].values / 2 and "y" not in found
+
+
+def silu(folder: Path) -> FloatGraph:
+    b = Build(1)
+    inner = b.conv("x", "c1", (8, 3, 3, 3), spread=4.0)
+    act = b.node("Mul", [inner, b.node("Sigmoid", [inner], "g")], "s")
+    return FloatGraph(load(save(folder, b.model({"x": (1, 3, 8, 8)}, [b.conv(act, "y", (4, 8, 1, 1))]))))
+
+
+def test_codes_are_not_spent_where_a_function_is_flat(tmp_path: Path) -> None:
+    graph, random = silu(tmp_path), np.random.default_rng(0)
+    feeds = [{"x": random.normal(0, 4, (1, 3, 8, 8)).astype(np.float32)} for _ in range(10)]
+    plan = make_plan(graph)
+    plain = calibrate(graph, plan.tensors, layers_of(graph), feeds)
+    seen = with_curves(graph, plan, plain, ())
+    assert [name for name, one in seen.items() if one.curve] == ["c1"] and seen["c1"].low < -12
+    assert with_curves(graph, plan, plain, ("c1",)) == plain  # judged itself
+    free, fitted = (assign(graph, plan, one, "minmax", Tuning()) for one in (plain, seen))
+    assert {name for name in free if free[name] != fitted[name]} == {"c1"} and fitted["c1"].scale < 0.8 * free[
+        "c1"
+    ].scale
+    low, step = (LOW - fitted["c1"].zero) * fitted["c1"].scale, fitted["s"].scale
+    x = np.linspace(seen["c1"].low, low, 100)
+    assert low < -3 and np.ptp(x / (1 + np.exp(-x))) <= 0.55 * step  # beyond, the result has one code
+
+
+def test_a_function_is_flat_at_both_ends_or_at_none() -> None:
+    points = np.linspace(-10, 10, 2001)
+    low, high = Curve("y", points, 1 / (1 + np.exp(-points))).told_apart(1 / 128)
+    assert low == pytest.approx(-high) and high == pytest.approx(np.log(255), abs=0.02)
+    low, high = Curve("y", points, np.where(points < 0, 0.1 * points, points)).told_apart(0.1)
+    assert low == pytest.approx(-9.5, abs=0.02) and high == pytest.approx(9.95, abs=0.02)
 
 
 def test_outputs_that_are_often_clipped_get_room(tmp_path: Path) -> None:

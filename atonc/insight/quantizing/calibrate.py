@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import io
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,15 @@ import numpy as np
 
 from atonc.compiler.ir import Array
 from atonc.insight import workers
-from atonc.insight.quantizing.graph import FloatGraph, LinearLayer
-from atonc.insight.quantizing.observe import watch
+from atonc.insight.quantizing.graph import FloatGraph, LinearLayer, ScalePlan, roots_of
+from atonc.insight.quantizing.observe import part_of, run, session, watch
 from atonc.insight.quantizing.samples import Feed
-from atonc.insight.quantizing.scales import Seen
+from atonc.insight.quantizing.scales import Curve, Seen
 from atonc.machine.base import progress
 from atonc.machine.base.errors import ModelError
 
 VALUES_A_SAMPLE, PLACES_AT_LEAST = 400, 4  # of each tensor
+POINTS = 4096  # of a function: 16 to a code of the whole range
 
 
 Looks = dict[str, Seen]  # what tensors held in some of the samples, without the weights of errors
@@ -162,3 +164,43 @@ def channel_weights(graph: FloatGraph, layers: Sequence[LinearLayer]) -> dict[st
     readers = {name: {id(node) for node in graph.readers[name]} for name in found}
     weighted = {id(layer.node) for layer in layers}
     return {name: value for name, value in found.items() if readers[name] <= weighted and name not in graph.outputs}
+
+
+def with_curves(graph: FloatGraph, plan: ScalePlan, seen: Mapping[str, Seen], but: Collection[str]) -> dict[str, Seen]:
+    """`but`: tensors that are judged themselves, so not by what becomes of them."""
+    found = dict(seen)
+    for name, (result, nodes) in arguments(graph, plan).items():
+        if name not in but:
+            found[name] = replace(seen[name], curve=_curve(graph, nodes, name, result, seen[name]))
+    return found
+
+
+def arguments(graph: FloatGraph, plan: ScalePlan) -> dict[str, tuple[str, list[Any]]]:
+    """Tensors with codes that one function alone reads: its result, and its nodes."""
+    roots, found = roots_of(graph, set(plan.float_nodes)), dict[str, tuple[str, list[Any]]]()
+    for result in plan.tensors:
+        name, inside, waiting = roots.get(result, result), set[str](), [result]
+        if name == result or name not in plan.tensors or name in graph.outputs:
+            continue
+        while waiting:
+            if (one := waiting.pop()) not in (*inside, name):
+                inside.add(one)
+                waiting += graph.activations(graph.producer[one])
+        nodes = [node for node in graph.nodes if inside.intersection(node.output)]
+        inside.remove(result)
+        read = [reader for one in (*inside, name) for reader in graph.readers[one]]
+        if all(reader in nodes for reader in read) and inside.isdisjoint(graph.outputs):
+            found[name] = result, nodes
+    return found
+
+
+def _curve(graph: FloatGraph, nodes: list[Any], name: str, result: str, one: Seen) -> Curve:
+    """`nodes`: of the function."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    points = np.linspace(min(one.low, 0.0), max(one.high, 0.0), POINTS, dtype=np.float32)
+    constants = dict.fromkeys(n for node in nodes for n in node.input if n in graph.constants)
+    stored = [numpy_helper.from_array(graph.constants[n], n) for n in constants]
+    given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, points.shape)]
+    values = run(session(part_of(graph.model, nodes, given, [result], stored)), {name: points})[0]
+    return Curve(result, points, values.reshape(-1).astype(np.float64))

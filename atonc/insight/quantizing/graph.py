@@ -234,7 +234,7 @@ def make_plan(
 ) -> ScalePlan:
     """`apart`: nodes at the end that join tensors, to be left in float. `states`: input -> output with its scale."""
     kept = _float_nodes(graph, float_tails) | set(apart)
-    roots = _roots(graph, kept)
+    roots = roots_of(graph, kept)
     made = (*graph.inputs, *(name for node in graph.nodes for name in node.output))
     tensors = tuple(name for name in made if _needed(graph, name, roots, kept))
     wanted = set(tensors)
@@ -325,7 +325,7 @@ def is_scalar(graph: FloatGraph, name: str) -> bool:
     return name in graph.constants and graph.constants[name].size == 1
 
 
-def _roots(graph: FloatGraph, kept: set[str]) -> dict[str, str]:
+def roots_of(graph: FloatGraph, kept: set[str]) -> dict[str, str]:
     """Tensor -> the tensor that it is a function of, value by value; itself where there is none."""
     roots = {name: name for name in graph.inputs}
     for node in graph.nodes:

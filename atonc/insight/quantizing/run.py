@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from atonc.compiler.frontends.tails import note_of, told_tail
+from atonc.compiler.ir import Array
 from atonc.insight.evaluating.datasets import Dataset
 from atonc.insight.evaluating.work import input_side
 from atonc.insight.quantizing.graph import WEIGHTED, FloatGraph, copied, decodings, layers_of, magnitudes, own_constants
@@ -18,7 +20,7 @@ from atonc.insight.quantizing.judge import LabelledTask, QuantizationJudge, Sign
 from atonc.insight.quantizing.loading import parse, raised, read, require_fixed_outputs, tidy, told_ranges
 from atonc.insight.quantizing.mend import Mended, MendOptions, equalise
 from atonc.insight.quantizing.narrow import Narrowed, PrecisionSearch, tensors_of
-from atonc.insight.quantizing.observe import first_norm, require_trained_range, still_outputs, threads
+from atonc.insight.quantizing.observe import first_norm, require_trained_range, still_outputs, threads, watch
 from atonc.insight.quantizing.parts import apart, before_scores, joins
 from atonc.insight.quantizing.price import QuantizationPrice, allowed, candidate_of, choose, require_board
 from atonc.insight.quantizing.recurrent import own_sums, write_out
@@ -27,6 +29,7 @@ from atonc.insight.quantizing.scales import Tuning, WidthPlan, assign, cells_of
 from atonc.insight.quantizing.states import declared, read_frames, unpack
 from atonc.insight.quantizing.types import (
     EIGHT_BITS,
+    ClippedTensor,
     OutputAccuracy,
     Quantised,
     QuantizationStep,
@@ -37,7 +40,7 @@ from atonc.insight.quantizing.types import (
 from atonc.insight.quantizing.weights import SPREADS, spread_of
 from atonc.insight.quantizing.widen import TargetMissed, Widened, WidthSearch, missed
 from atonc.insight.quantizing.workbench import NOTHING, MendedState, TriedModel, Workbench
-from atonc.insight.quantizing.write import codes_reach
+from atonc.insight.quantizing.write import codes_reach, decoded, reaches
 from atonc.insight.workers.run import require_scheduler
 from atonc.machine.base import progress
 from atonc.machine.base.errors import AtoncError, InputError
@@ -154,6 +157,7 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
         samples=len(samples.feeds),
         held_samples=sum(len(half.judge.feeds) for half in work.halves),
         outputs=figures,
+        clipped_inside=work.clipped_inside(chosen),
         steps=tuple(work.steps),
         front=tuple(front),
         float_nodes=in_float,
@@ -277,6 +281,24 @@ class QuantizationWork(Workbench):
             clipped = int(judged.beyond[:, k].sum()) if coded else None
             found.append(OutputAccuracy(name, one.db, one.interval(learnt[k]), clipped, values))
         return tuple(found)
+
+    def clipped_inside(self, tried: TriedModel) -> tuple[ClippedTensor, ...]:
+        """By the ranges that the other half taught; frames in order are not counted."""
+        plan, counts = self.plan(tried.tuning), defaultdict[str, Array](lambda: np.zeros(2, np.int64))
+        states = tried.state, tried.state.other
+        for half, model, state in zip(self.halves, tried.models, states, strict=False):
+            assert state is not None
+            ends = {name: found[decoded(name)] for found in [reaches(model)] for name in plan.tensors
+                    if not state.seen[name].curve and decoded(name) in found}  # fmt: skip
+            feeds = () if self.judge.carried.states else half.judge.feeds
+            for values in watch(state.graph.model, feeds, list(ends), "counting clipped values"):
+                for name, (low, high) in ends.items():
+                    beyond = (values[name] < low) | (values[name] > high)
+                    counts[name] += int(beyond.sum()), beyond.size
+        found = [
+            ClippedTensor(name, int(clipped), int(values)) for name, (clipped, values) in counts.items() if clipped
+        ]
+        return tuple(sorted(found, key=lambda one: -one.clipped / one.values))
 
     def labelled(self, data: Dataset | None) -> tuple[LabelledTask | None, list[str]]:
         """What measures the task, and notes. Labels of which nobody said what they are may not fit."""

@@ -103,12 +103,36 @@ class Seen:
     values: Array  # rows x channels
     weights: Array | None = None  # per channel: how much of an error reaches the outputs of the layers that read it
     tops: Array | None = None  # per channel: the largest value, without its sign
+    curve: Curve | None = None  # the function that alone reads it
 
     @cached_property
     def by_entropy(self) -> tuple[float, float]:
         """Asked for in every step of a calibration, and dear."""
         low, high = entropy_range(self.values)
         return max(low, self.low), min(high, self.high)
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A function of one value between two tensors with codes (SiLU, hard-swish, leaky ReLU), which is one table. What
+    its argument loses matters by what becomes of it: codes for arguments of which it makes nearly the same, such as
+    SiLU of -20 to -5, are missing elsewhere."""
+
+    result: str
+    points: Array  # evenly over the range that was seen, and zero
+    values: Array
+
+    def told_apart(self, step: float) -> tuple[float, float]:
+        """Ends of the argument, beyond which the result changes by less than half of a step of its own codes."""
+        low = max(min(_flat_until(self.values, step / 2, self.points), 0.0), float(self.points[0]))
+        return low, max(_flat_until(self.values[::-1], step / 2, self.points[::-1]), 0.0)
+
+
+def _flat_until(values: Array, most: float, points: Array) -> float:
+    """The last point from which none before is further off than `most`."""
+    highest, lowest = np.maximum.accumulate(values), np.minimum.accumulate(values)
+    flat = (highest - values <= most) & (values - lowest <= most)
+    return float(points[np.flatnonzero(flat)[-1]])
 
 
 def scale_of(low: float, high: float) -> Scale:
@@ -231,7 +255,7 @@ def assign(
         pairs += [(output, name) for output, names in plan.concats for name in names]
     if tuning.adds:
         pairs += [(names[0], other) for names in plan.adds for other in names[1:]]
-    scales, cells = dict[str, Scale](), cells_of(graph)
+    scales, cells, alone = dict[str, Scale](), cells_of(graph), dict[str, tuple[float, float]]()
     for members in grouped(plan.tensors, pairs):
         if trained := [graph.ranges[name] for name in members if name in graph.ranges]:
             scales |= dict.fromkeys(members, trained[0])
@@ -240,10 +264,20 @@ def assign(
         low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
         if not cells.isdisjoint(members):
             low, high = max(low, -tuning.cells), min(high, tuning.cells)
-        free, plain = scale_of(low, high), symmetric(low, high)
-        near = tuning.near_zeros and plain.scale <= NEARLY_SYMMETRIC * free.scale
-        scales |= dict.fromkeys(members, plain if near or tuning.zeros else free)
+        scales |= dict.fromkeys(members, _liked(tuning, low, high))
+        alone |= {members[0]: (low, high)} if len(members) == 1 else {}
+    for name, (low, high) in alone.items():
+        curve = seen[name].curve
+        if curve and curve.result in scales and name not in graph.inputs:
+            least, most = curve.told_apart(scales[curve.result].scale)
+            scales[name] = _liked(tuning, max(low, least), min(high, most))
     return scales
+
+
+def _liked(tuning: Tuning, low: float, high: float) -> Scale:
+    free, plain = scale_of(low, high), symmetric(low, high)
+    near = tuning.near_zeros and plain.scale <= NEARLY_SYMMETRIC * free.scale
+    return plain if near or tuning.zeros else free
 
 
 def _range(

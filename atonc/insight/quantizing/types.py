@@ -261,6 +261,16 @@ class OutputAccuracy(QuantizedRow):
 
 
 @dataclass(frozen=True)
+class ClippedTensor(QuantizedRow):
+    """Values inside the network beyond what the codes say, of samples that taught nothing. Those of what a function
+    alone reads count in its result."""
+
+    name: str
+    clipped: int
+    values: int
+
+
+@dataclass(frozen=True)
 class QuantizedCandidate(QuantizedRow):
     """One way to quantise the model, with what it costs."""
 
@@ -347,6 +357,7 @@ class Quantised:
     samples: int
     held_samples: int  # that judged
     outputs: tuple[OutputAccuracy, ...]
+    clipped_inside: tuple[ClippedTensor, ...]  # the largest shares first
     steps: tuple[QuantizationStep, ...]
     front: tuple[QuantizedCandidate, ...]
     float_nodes: tuple[str, ...]

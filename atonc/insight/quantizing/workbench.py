@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from atonc.insight.quantizing.calibrate import calibrate
+from atonc.insight.quantizing.calibrate import calibrate, with_curves
 from atonc.insight.quantizing.graph import FloatGraph, ScalePlan, decodings, layers_of, make_plan
 from atonc.insight.quantizing.judge import QuantizationJudge, Signal
 from atonc.insight.quantizing.mend import Mended, MendOptions, mend
@@ -98,6 +98,7 @@ class Workbench:
         plans = [make_plan(graph, tails, more, states) for tails in (True, False) for more in ((), last)]
         names = tuple(dict.fromkeys(name for plan in plans for name in plan.tensors))
         self.seen = calibrate(graph, names, layers, self.learn, self.settings.scheduler)
+        self.seen = with_curves(graph, plans[0], self.seen, self.judge.names)
         self.layers = {layer.name: (layer, nearest(graph, layer)) for layer in layers}
 
     def plan(self, tuning: Tuning) -> ScalePlan:

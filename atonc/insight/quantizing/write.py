@@ -21,15 +21,21 @@ def decoded(name: str) -> str:
 
 def codes_reach(model: Any, name: str) -> tuple[float, float]:
     """Between which values the codes of a tensor can be, half a step beyond them included; in float without end."""
+    found = reaches(model)
+    return found.get(name) or found.get(decoded(name)) or (-np.inf, np.inf)
+
+
+def reaches(model: Any) -> dict[str, tuple[float, float]]:
+    """The same of all tensors that are read as real numbers, by the name of those."""
     from onnx import numpy_helper
 
-    stored = {one.name: one for one in model.graph.initializer}
+    stored, found = {one.name: one for one in model.graph.initializer}, dict[str, tuple[float, float]]()
     for node in model.graph.node:
-        if node.op_type == "DequantizeLinear" and node.output[0] in (name, decoded(name)):
+        if node.op_type == "DequantizeLinear" and not any(stored[key].dims for key in node.input[1:]):
             scale, zero = (numpy_helper.to_array(stored[key]) for key in node.input[1:])
             low, high = np.iinfo(zero.dtype).min - 0.5 - zero, np.iinfo(zero.dtype).max + 0.5 - zero
-            return float(low * scale), float(high * scale)
-    return -np.inf, np.inf
+            found[node.output[0]] = float(low * scale), float(high * scale)
+    return found
 
 
 def raw(graph: FloatGraph, name: str) -> str:

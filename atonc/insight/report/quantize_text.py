@@ -181,6 +181,10 @@ def _sections(result: Quantised, verbose: bool) -> Iterator[doc.Chapter]:
         shown = result.float_nodes if verbose else result.float_nodes[:MOST_NAMES]
         more = " ..." if len(result.float_nodes) > len(shown) else ""
         blocks.append(f"without an int8 alternative, or better in float: {', '.join(shown)}{more}")
+    if result.clipped_inside and verbose:
+        most = result.clipped_inside[:MOST_NAMES]
+        shares = ", ".join(f"{one.name} {100 * one.clipped / one.values:.2g} %" for one in most)
+        blocks.append(f"inside, values are clipped in {count(len(result.clipped_inside), 'tensor')}: {shares}")
     yield doc.Chapter("outputs, each by itself", [*blocks, *(doc.Note(text, hint=True) for text in result.notes)])
 
 
@@ -266,6 +270,7 @@ def as_json(result: Quantised) -> dict[str, Any]:
         "split": result.split,
         "outputs": {name: round(snr, 3) for name, snr in result.outputs_db.items()},
         "accuracy": [output.as_dict() for output in result.outputs],
+        "clipped_inside": [tensor.as_dict() for tensor in result.clipped_inside],
         "task": {by: [figure.as_dict() for figure in figures] for by, figures in result.task.items()},
         "steps": [step.as_dict() for step in result.steps],
         "front": [candidate.as_dict() for candidate in result.front],

@@ -11,6 +11,7 @@ import numpy as np
 from atonc.compiler.ir import Array, Graph, Op
 from atonc.compiler.lower.context import Context
 from atonc.compiler.lower.semantics.operators import moved
+from atonc.compiler.lower.sixteen.streams import never_negative
 from atonc.compiler.ops import run_op
 from atonc.compiler.ops.registry import is_move
 from atonc.compiler.ops.run import start_values
@@ -64,6 +65,7 @@ def _looked_at(context: Context, op: Op) -> Iterator[dict[str, Array]]:
         yield {name: np.asarray(run[name]) for name in op.inputs if name}
     x = context.tensor(op.inputs[0])
     low, high = x.code_range
+    low = 0 if never_negative(x.name, context.graph) else low  # sums have room for what can be, and no more
     others = {t.name: t.data for t in map(context.tensor, filter(None, op.inputs[1:])) if t.data is not None}
     rng = np.random.default_rng(0)
     for most in (high, x.zero_point + (high - x.zero_point) // 8, low):  # all codes, those near zero, either end
