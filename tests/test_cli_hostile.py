@@ -104,9 +104,7 @@ INPUTS = {  # made by the test that wants them: a bomb takes seconds
     "a bomb of another kind": lambda: archive(zipfile.ZIP_BZIP2, bytes(100 << 20)),
     "a claim": lambda: archive(zipfile.ZIP_STORED, GOOD, 4_000_000_000),
     "words": lambda: npy(np.full((1, 64, 64, 4), "abc")),
-    "objects": lambda: (
-        b"\x93NUMPY\x01\x00\x46\x00{'descr': '|O', 'fortran_order': False, 'shape': (9,), }" + b" " * 50
-    ),
+    "objects": lambda: b"\x93NUMPY\x01\x00\x46\x00{'descr': '|O', 'fortran_order': False, 'shape': (9,), }" + b" " * 50,
     "more than there is": lambda: GOOD.replace(b"(1, 64, 64, 4)", b"(9, 64, 64, 4)"),
     "less than nothing": lambda: GOOD.replace(b"(1, 64, 64, 4)", b"(1, 64, -4, 4)"),
     "a picture that is none": lambda: b"\x89PNG\r\n\x1a\nnothing",
@@ -226,9 +224,7 @@ def test_a_model_that_does_not_fit_as_an_object(tmp_path: Path, capsys: pytest.C
         assert found["exit_code"] == 3 and any("options that help" in line for line in found["details"])
 
 
-def test_our_own_mistakes_are_short_too(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_our_own_mistakes_are_short_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def broken(*_: object) -> None:
         raise KeyError("x\x1b[2J")
 

@@ -30,7 +30,8 @@ def _tool() -> ModuleType:
 
 sys.path.append(str(ROOT / "tools"))  # one tool imports the other
 from mistakes import Mistake, nearest_functions, random_mistakes  # noqa: E402
-from planted_together import Trials, plant, switched  # noqa: E402
+from planted_together import FIRST, Trials, plant, switched  # noqa: E402
+from reach import Reach, marked, read, record  # noqa: E402
 
 mutants = _tool()
 LISTED = mutants.listed()
@@ -237,8 +238,9 @@ def test_mistakes_stand_behind_switches() -> None:
         ("values[1:]", "values[2:]"),
         ("7", "8"),
     )
+    wanted.append((5, wanted[0][1]._replace(at=3)))
     text, left = switched(BEHIND.encode(), wanted)
-    assert left == {1, 3, 4}, "one holds another, one is a target, one a default"
+    assert left == {1, 3, 4, 5}, "one holds another, one is a target, one a default, one of another file"
     results, seen = [], list[int]()
     for active in (-1, 0, 2):
         space: dict[str, Any] = {"planted_mistake": lambda number, on=active: seen.append(number) or number == on}
@@ -282,7 +284,7 @@ def unused(n):
 def test_each_mistake_is_tried_by_the_tests_that_come_by(tmp_path: Path) -> None:
     """One is found by its value, one never ends, and one is not come by."""
     for name, text in (
-        ("atonc/__init__.py", ""),
+        ("atonc/__init__.py", FIRST),
         ("atonc/machine/clip/sides.py", SIDES),
         ("tests/test_sides.py", TESTS),
     ):
@@ -294,9 +296,76 @@ def test_each_mistake_is_tried_by_the_tests_that_come_by(tmp_path: Path) -> None
     assert {*near[:3]} == {f"tests/test_sides.py::test_{name}" for name in ("near", "loose", "wrong")}
     assert plant(tmp_path, planted) == set()
     tests = Trials(tmp_path, {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})
-    said = list(tests.tried(["tests/test_sides.py"], {0, 1, 2}))
+    said = list(tests.tried({"tests/test_sides.py": {0, 1, 2}}, {0, 1, 2}))
     tests.close()
     found = {one["found"]: (one["test"].partition("::")[2], one["ended"]) for one in said if "found" in one}
     assert found == {0: ("test_near", True), 1: ("test_to_the_end", False)}
     reached = {one["test"].partition("::")[2]: one["reached"] for one in said if "reached" in one}
     assert reached == {"test_far": [], "test_near": [0], "test_loose": [], "test_to_the_end": [1]}
+
+
+MARKED = """from atonc.machine.clip.sides import Side, outside
+
+def test_one(): assert Side().one() == 1
+
+def test_all():
+    assert Side().one() + Side().two(2) == 3
+    import subprocess, sys
+    subprocess.run([sys.executable, "-c", "from atonc.machine.clip.sides import outside; outside()"], check=True)
+
+def test_wrong(): assert outside() == 5
+"""
+SIDE = """class Side:
+    def one(self):
+        \"\"\"Has words.\"\"\"
+        if self:
+            return 1
+
+    def two(self, n): return n
+
+def outside():
+    return 4
+"""
+
+
+def test_the_functions_that_a_test_comes_by_are_recorded(tmp_path: Path) -> None:
+    """In other processes too; who is asked about a mistake follows, the quick ones first."""
+    for name, text in (
+        ("atonc/__init__.py", FIRST),
+        ("atonc/machine/clip/sides.py", SIDE),
+        ("tests/test_marked.py", MARKED),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    text, names = marked(SIDE.encode(), 7)
+    assert names == ["Side.one", "Side.two", "outside"]
+    assert [line.strip() for line in text.decode().splitlines() if "planted_mark[" in line] == [
+        "planted_mark[7] = 1",
+        "def two(self, n): planted_mark[8] = 1; return n",
+        "planted_mark[9] = 1",
+    ]
+    to = tmp_path / "reach"
+    record(to, ["tests"], tmp_path, {**os.environ, "PYTHONPATH": str(tmp_path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})
+    found = {one.test.partition("::")[2]: one for one in read(to)}
+    file = "atonc/machine/clip/sides.py"
+    assert {name: (one.passed, one.functions) for name, one in found.items()} == {
+        "test_one": (True, {f"{file}:Side.one"}),
+        "test_all": (True, {f"{file}:{name}" for name in ("Side.one", "Side.two", "outside")}),
+        "test_wrong": (False, {f"{file}:outside"}),
+    }
+
+
+def test_the_quick_tests_of_every_file_are_asked_first() -> None:
+    mistake = replace(SAMPLE[0], tests=())
+    place = f"{mistake.file}:{mistake.inside}"
+    reach = [
+        Reach("tests/a.py::test_slow", True, 9.0, frozenset([place])),
+        *(Reach(f"tests/a.py::test_{k}[{k}]", True, 0.1 * k, frozenset([place])) for k in range(3)),
+        Reach("tests/b.py::test_b", True, 1.0, frozenset([place])),
+        Reach("tests/b.py::test_fails", False, 0.0, frozenset([place])),
+        Reach("tests/c.py::test_elsewhere", True, 0.0, frozenset(["other"])),
+    ]
+    asked = mutants._who_comes_by(mistake, reach)
+    assert list(asked) == [
+        f"tests/{name}" for name in ("a.py::test_0", "a.py::test_1", "b.py::test_b", "a.py::test_2", "a.py::test_slow")
+    ]

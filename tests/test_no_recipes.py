@@ -24,7 +24,8 @@ FOREIGN = re.compile(r"fetched|checkout|repositor|vendor|mirror|unpack", re.IGNO
 OF_FETCHED = "ATONC_FETCHED"  # tests read fetched files by this name
 OURS = {  # who builds, with what, and what of ours that is
     "benchmarks/board.py": (
-        {"compile_runtime", "compile_units", "find_toolchain", "build_firmware"}, "generated networks"
+        {"compile_runtime", "compile_units", "find_toolchain", "build_firmware"},
+        "generated networks",
     ),
     "benchmarks/cpu_kernels.py": ({"arm-none-eabi-gcc"}, "our kernels"),
     "benchmarks/instructions.py": ({"arm-none-eabi-gcc", "arm-none-eabi-ld"}, "single instructions"),

@@ -2,7 +2,7 @@
 
     nice python tools/mutants.py [NAME]... [--area AREA] [--near | --whole] [--sample] [--state FILE] [--write]
     nice python tools/mutants.py --random SEED --count N [--area PATH] [--near | --whole] [--state FILE]
-    nice python tools/mutants.py --random SEED --count N --together MINUTES [--state FILE]
+    nice python tools/mutants.py --random SEED --count N --together MINUTES [--reach FILE] [--state FILE]
 
 The mistakes stand in `tools/mutants.toml`: a file, the function that has the text, the text, what stands there instead,
 and the tests nearest to it. Each is planted in a copy of the checkout, never in the checkout itself. The nearest
@@ -16,7 +16,8 @@ keep to it without the mistake.
 
 With `--together` all of them stand in one copy. The type checker sees one of each file at a time, and the tests find
 each behind a switch (`tools/planted_together.py`): a test runs once to tell the mistakes that it comes by, and again
-for each of those. What no test finds within the minutes is open, not unnoticed.
+for each of those. What no test finds within the minutes is open, not unnoticed. With `--reach` a record of
+`tools/reach.py` says which tests come by a function; without it the nearest by their words are asked.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import math
 import os
 import re
 import resource
@@ -40,6 +42,10 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reach import Reach
 
 ROOT = Path(__file__).resolve().parent.parent
 LIST, RESULTS = Path("tools/mutants.toml"), Path("benchmarks/results/mutants.md")
@@ -195,7 +201,7 @@ class Copy:
 
     def _checker(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "mypy.dmypy", *words]
-        return subprocess.run(command, cwd=self.root, env=_environment(ROOT), capture_output=True, text=True)
+        return subprocess.run(command, cwd=self.root, env=environment(ROOT), capture_output=True, text=True)
 
     def takes_too_long(self, tests: Sequence[str], seconds: int) -> bool:
         """Whether these tests pass their limit without a mistake too."""
@@ -213,7 +219,7 @@ class Copy:
         """Those of these tests that fail, or the first one."""
         command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-rfE", "-p", "no:cacheprovider"]
         done = subprocess.run(
-            [*command, *(["-x"] if first else []), *tests], cwd=self.root, env=_environment(self.root),
+            [*command, *(["-x"] if first else []), *tests], cwd=self.root, env=environment(self.root),
             preexec_fn=partial(_limit, seconds), capture_output=True, text=True, check=False,
         )  # fmt: skip
         if done.returncode == PASSED:
@@ -226,7 +232,7 @@ class Copy:
         raise SystemExit(f"pytest says {done.returncode} of {tests}: {done.stdout[-500:]}{done.stderr[-500:]}")
 
 
-def _environment(root: Path) -> dict[str, str]:
+def environment(root: Path) -> dict[str, str]:
     corpus = os.environ.get("ATONC_CORPUS", str(ROOT.parent / "shared" / "corpus"))
     quick = {"OMP_NUM_THREADS": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # plugins take longer than tests
     return {**os.environ, "PYTHONPATH": str(root), "ATONC_CORPUS": corpus, **quick}
@@ -287,29 +293,52 @@ def _slow_last(file: str) -> tuple[bool, str]:
     return file.startswith(SLOW), file
 
 
-def look_together(mutants: Sequence[Mutant], copy: Copy, seconds: float) -> Iterator[Outcome]:
+def _who_comes_by(mutant: Mutant, reach: Sequence[Reach]) -> Sequence[str]:
+    """Tests that come by its function: the quick ones of every file first, then others of these files."""
+    from mistakes import nearest_functions
+
+    turns, ranked = Counter[str](), []
+    known = [one for one in reach if one.passed and f"{mutant.file}:{mutant.inside}" in one.functions]
+    for one in sorted(known, key=lambda one: (one.seconds, len(one.functions), one.test)):
+        file = one.test.partition("::")[0]
+        ranked.append((turns[file] // 2, one.seconds + len(one.functions) / 4000, one.test.partition("[")[0]))
+        turns[file] += 1
+    by_words = nearest_functions(ROOT, mutant, (*mutant.tests, *mutant.around))
+    return list(dict.fromkeys([*(test for *_, test in sorted(ranked)), *by_words]))
+
+
+def look_together(
+    mutants: Sequence[Mutant], copy: Copy, seconds: float, reach: Sequence[Reach] = ()
+) -> Iterator[Outcome]:
     """Plants all mistakes behind switches. The nearest tests of each come first, then the next; a test runs once
     without any mistake and once for each that it comes by."""
     import planted_together as together
-    from mistakes import nearest_functions
 
     left = together.plant(copy.root, mutants)
     open_ones = {k: one for k, one in enumerate(mutants) if k not in left}
-    near = {k: nearest_functions(ROOT, one, (*one.tests, *one.around)) for k, one in open_ones.items()}
-    tests = together.Trials(copy.root, _environment(copy.root))
-    until, done, reached = time.monotonic() + seconds, set[str](), Counter[int]()
+    near = {k: _who_comes_by(one, reach) for k, one in open_ones.items()}
+    tests = together.Trials(copy.root, environment(copy.root))
+    price = Counter[str]()  # of a file: its slowest test, in seconds
+    for known in reach:
+        file = known.test.partition("::")[0]
+        price[file] = max(price[file], math.ceil(known.seconds))
+    until, done, reached = time.monotonic() + seconds, set[tuple[str, int]](), Counter[int]()
     rounds = [slice(k, k + TESTS_AT_A_TIME) for k in range(0, TESTS_OF_A_MISTAKE, TESTS_AT_A_TIME)]
     for number, part in enumerate([rounds[0], None, *rounds[1:]]):
         asked = {k: (RECORDS if part is None else near[k][part]) for k in open_ones}
-        wanted = dict.fromkeys(test for k in open_ones for test in asked[k] if test not in done)
-        for file in sorted({test.partition("::")[0] for test in wanted}, key=_slow_last):
-            still = {test for k in open_ones for test in asked[k]}
-            of_file = [test for test in wanted if test.partition("::")[0] == file and test in still]
+        files = {test.partition("::")[0] for k in open_ones for test in asked[k]}
+        for file in sorted(files, key=lambda one: (price[one], _slow_last(one))):
+            of_file = dict[str, set[int]]()
+            for k in open_ones:
+                for test in asked[k]:
+                    if test.startswith(file) and (test, k) not in done:
+                        of_file.setdefault(test, set()).add(k)
             if not of_file or time.monotonic() > until:
                 continue
-            done.update(of_file)
+            done |= {(test, k) for test, numbers in of_file.items() for k in numbers}
             for said in tests.tried(of_file, open_ones):
                 reached.update(said.get("reached", ()))
+                done |= {(said["test"], k) for k in said.get("tried", ())}
                 if "found" in said:
                     one = open_ones.pop(said["found"])
                     by = said["test"] if said["ended"] else f"{said['test']} {NEVER_ENDS}"
@@ -421,8 +450,11 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _together(wanted: Sequence[Mutant], outcomes: dict[str, Outcome], options: argparse.Namespace) -> int:
+    from reach import read
+
     with copied() as copy:
-        for ask in (typed_together, partial(look_together, seconds=60 * options.together)):
+        reach = list(read(options.reach)) if options.reach else []
+        for ask in (typed_together, partial(look_together, seconds=60 * options.together, reach=reach)):
             for one in ask([one for one in wanted if one.name not in outcomes], copy):
                 outcomes[one.name] = one
                 print(f"{'found' if one.found else 'OPEN':5} {one.name}: {one.by}", flush=True)
@@ -438,6 +470,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=100, help="how many of them")
     parser.add_argument("--area", help=f"{', '.join(AREAS)}; with --random a folder such as atonc/compiler/lower")
     parser.add_argument("--together", type=float, metavar="MINUTES", help="with --random: all at once, for so long")
+    parser.add_argument("--reach", type=Path, help="with --together: which tests come by which functions")
     parser.add_argument("--near", action="store_true", help="only the nearest tests")
     parser.add_argument("--whole", action="store_true", help="all tests, where those around a mutant pass")
     parser.add_argument("--sample", action="store_true", help="only the few that the tests try")

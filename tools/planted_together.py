@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
@@ -25,9 +25,10 @@ from typing import Any, NamedTuple, Protocol
 
 SWITCH, ACTIVE, REACHED = "planted_mistake", "PLANTED_MISTAKE", "PLANTED_MISTAKES_REACHED"
 CLEAN_SECONDS, FILE_SECONDS = 3, 20  # of the processor: one test without a mistake, a file of them
-MOST_CASES = 4  # of a test with parameters, where single tests are asked
+CASES_SECONDS = 2  # of the processor: all cases of a test with parameters, where single tests are asked
 TRIES, TRY_SECONDS = 12, 8  # of a mistake, in one file of tests
-SITE = f'''"""The switch of planted mistakes, in every process of the tests."""
+QUICK_SECONDS = 0.3  # a test that takes longer is only tried with the mistakes that it was named for
+SITE = f'''
 import atexit, builtins, os
 
 _active, _seen, _told = int(os.environ.get("{ACTIVE}", "-1")), set(), os.environ.get("{REACHED}")
@@ -47,7 +48,9 @@ def _tell():
 {SWITCH}.seen = _seen
 builtins.{SWITCH} = {SWITCH}
 atexit.register(_tell)
-'''
+'''  # in every process that imports the package
+
+FIRST = "from __future__ import annotations\n"  # of the package, behind which it stands
 
 
 class Place(Protocol):
@@ -59,15 +62,15 @@ class Place(Protocol):
 
 def switched(source: bytes, places: Iterable[tuple[int, Place]]) -> tuple[bytes, set[int]]:
     """The file with every mistake behind its switch, and those that cannot stand behind one (a target, a pattern) or
-    inside of another; nor a default of an argument."""
+    inside of another; nor a default of an argument, or one of an earlier state of the file."""
     text, left, after = source, set[int](), len(source) + 1
     once = list(_computed_once(source))
     for number, place in sorted(places, key=lambda one: -one[1].at):
         end = place.at + len(place.old.encode())
-        if any(first <= place.at < last for first, last in once):
+        old, new = text[place.at : end].decode(errors="replace"), place.new
+        if old != place.old or any(first <= place.at < last for first, last in once):
             left.add(number)
             continue
-        old, new = text[place.at : end].decode(), place.new
         on = f"{SWITCH}({number})"
         made = f"if not {on}: {old}" if new == "pass" else f"({new} if {on} else {old})"
         tried = text[: place.at] + made.encode() + text[end:]
@@ -92,7 +95,8 @@ def _computed_once(source: bytes) -> Iterator[tuple[int, int]]:
 
 def plant(root: Path, places: Sequence[Place]) -> set[int]:
     """Writes them all into a copy of the checkout; those that could not be planted."""
-    (root / "sitecustomize.py").write_text(SITE)
+    first = root / "atonc" / "__init__.py"
+    first.write_text(first.read_text().replace(FIRST, FIRST + SITE, 1))
     left = set[int]()
     for file in {one.file for one in places}:
         path = root / file
@@ -121,10 +125,12 @@ class Trials:
         os.close(telling)
         self.told = os.fdopen(told)
 
-    def tried(self, tests: Sequence[str], open_ones: Iterable[int]) -> Iterator[dict[str, Any]]:
-        """What these tests find: `found` with the mistake and the test, `reached` with all that a test came by."""
+    def tried(self, tests: Mapping[str, Collection[int]], open_ones: Iterable[int]) -> Iterator[dict[str, Any]]:
+        """What these tests find, each with the mistakes that it is named for: `found` with the mistake and the test,
+        `reached` with all that a test came by."""
         assert self.process.stdin is not None
-        print(json.dumps([list(tests), sorted(open_ones)]), file=self.process.stdin, flush=True)
+        named = {test: sorted(numbers) for test, numbers in tests.items()}
+        print(json.dumps([named, sorted(open_ones)]), file=self.process.stdin, flush=True)
         for line in self.told:
             said = json.loads(line)
             if "ended" in said and "found" not in said:
@@ -152,27 +158,30 @@ class Ran(NamedTuple):
 class Trying:
     """A plugin of pytest that runs every test in children."""
 
-    def __init__(self, telling: int, open_ones: set[int], file: Path, cases: float) -> None:
-        self.out = os.fdopen(telling, "w")
-        self.open, self.file, self.cases = open_ones, file, cases
+    def __init__(self, telling: int, tests: Mapping[str, Collection[int]], open_ones: set[int], file: Path) -> None:
+        self.out, self.tests = os.fdopen(telling, "w"), tests
+        self.open, self.file = open_ones, file
+        self.cases = CASES_SECONDS if all("::" in test for test in tests) else math.inf
         self.tries, self.spent = dict[int, int](), dict[int, float]()
 
     def pytest_runtestloop(self, session: Any) -> bool:
-        left, cases = float(FILE_SECONDS), dict[str, int]()
+        left, cases = float(FILE_SECONDS), dict[str, float]()
         for item in session.items:
             name = item.nodeid.partition("[")[0]
-            cases[name] = cases.get(name, 0) + 1
-            if not self.open or left < 0 or cases[name] > self.cases:
+            if not self.open or left < 0 or cases.get(name, 0.0) > self.cases:
                 continue
             clean = self._run(item, -1, CLEAN_SECONDS)
             left -= clean.seconds
+            cases[name] = cases.get(name, 0.0) + clean.seconds
             if not clean.passed:
                 continue
             reached = sorted(clean.reached & self.open)
-            for number in reached:
+            slow = clean.seconds > QUICK_SECONDS and name in self.tests
+            tried = [number for number in reached if not slow or number in self.tests[name]]
+            for number in tried:
                 if self.tries.get(number, 0) < TRIES and self.spent.get(number, 0) < TRY_SECONDS:
                     self._try(item, number, clean)
-            self._tell(reached=reached, test=item.nodeid)
+            self._tell(reached=reached, tried=tried, test=name)
         return True
 
     def _try(self, item: Any, number: int, clean: Ran) -> None:
@@ -258,8 +267,7 @@ def main() -> int:
         tests, open_ones = json.loads(line)
         child = os.fork()
         if not child:
-            cases = MOST_CASES if all("::" in test for test in tests) else math.inf
-            trying = Trying(telling, set(open_ones), Path(os.environ[REACHED]), cases)
+            trying = Trying(telling, tests, set(open_ones), Path(os.environ[REACHED]))
             done = pytest.main([*words, *tests], plugins=[trying])
             os._exit(int(done not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)))
         _, status = os.waitpid(child, 0)

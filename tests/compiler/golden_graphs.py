@@ -154,6 +154,5 @@ def movements() -> Graph:
 
 
 GRAPHS = {
-    graph.__name__: graph
-    for graph in (pictures, depthwise, pointwise, windows, classifier, residual, pools, movements)
+    graph.__name__: graph for graph in (pictures, depthwise, pointwise, windows, classifier, residual, pools, movements)
 }

@@ -19,9 +19,7 @@ SEEDS = (40, 41, 42, 46, 47)
 
 
 def require_same_bits(graph: Graph) -> None:
-    found = [
-        compile_graph(graph, Options(verify=False, schedule_without=without)) for without in ((), tuple(PASSES))
-    ]
+    found = [compile_graph(graph, Options(verify=False, schedule_without=without)) for without in ((), tuple(PASSES))]
     inputs = make_inputs(graph, 7)
     one, other = (Emulation(compiled.program, compiled.graph).run(inputs) for compiled in found)
     for name in graph.outputs:

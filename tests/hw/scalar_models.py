@@ -42,9 +42,7 @@ def output(value: int, by: int, nbytes: int, rounded: bool, saturated: bool) -> 
 
 def rows_of(values: Sequence[int], height: int, width: int, batch: int, step: int) -> list[list[list[int]]]:
     """Values as [row][column][channel]; `step` values per pixel, of which the first `batch` count."""
-    return [
-        [[values[(y * width + x) * step + k] for k in range(batch)] for x in range(width)] for y in range(height)
-    ]
+    return [[[values[(y * width + x) * step + k] for k in range(batch)] for x in range(width)] for y in range(height)]
 
 
 # stream engines

@@ -281,9 +281,7 @@ def test_a_gated_accumulator_input_raises() -> None:
         run_epoch(replace(epoch, links=links), memory_of(case))
 
 
-@pytest.mark.parametrize(
-    "changes", [{"accumulator_filter": 0}, {"sum_first": 0}]
-)
+@pytest.mark.parametrize("changes", [{"accumulator_filter": 0}, {"sum_first": 0}])
 def test_loops_that_nobody_has_observed_raise(changes: dict[str, int]) -> None:
     """Two groups: with FIRST = 0 the second group would go on from the first one's result."""
     case = replace(_example(1, 2), groups=2, features=np.ones(8, np.int8), kernels=np.ones(4, np.int8))

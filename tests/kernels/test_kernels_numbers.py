@@ -43,9 +43,7 @@ def test_requantize(a: str, b: str, first: float, second: float, pick: int, shap
     st.sampled_from(["float32", "float64"]),
     st.sampled_from(["twice", "to even"]),
 )
-def test_quantize_whatever_comes(
-    dtype: str, scale: float, pick: int, seed: int, source: str, rounded: str
-) -> None:
+def test_quantize_whatever_comes(dtype: str, scale: float, pick: int, seed: int, source: str, rounded: str) -> None:
     x, y = tensor("x", (3, 17), source), tensor("y", (3, 17), dtype, scale, zero_of(dtype, pick))
     graph, op = one_op("quantize", [x], [y], rounded=rounded)
     same_three_ways(graph, op, {"x": random_values(np.random.default_rng(seed), x, hostile=True)})

@@ -102,9 +102,42 @@ def test_no_row_behind_what_the_application_reads() -> None:
 
 
 def test_memory_that_is_free_beside_the_layer() -> None:
-    """A copy where nothing is larger would make the peak higher."""
-    assert has_border(compile_graph(network(1), ON))
-    assert not has_border(compile_graph(network(1, large=False), ON))
+    """A copy where nothing is larger makes the peak higher: worth it for speed, and as long as much is left."""
+    small = network(1, large=False)
+    less, more = (compile_graph(small, replace(ON, prefer=prefer)) for prefer in ("memory", "speed"))
+    assert has_border(compile_graph(network(1), replace(ON, prefer="memory"))) and not has_border(less)
+    assert has_border(more) and cycles(more) < cycles(less) and more.layout.peak_bytes > less.layout.peak_bytes
+    assert not has_border(compile_graph(small, replace(ON, resident="1K")))
+
+
+def test_more_channels_than_a_chain_takes() -> None:
+    """Slices of the channels, each on a chain of its own, whose sums are added."""
+    net = Sketch().start(1, 48, 48, 80, zero=-120)
+    net.conv(32, (3, 3), 2)
+    graph = net.graph()
+    off, on = compile_graph(graph, OFF), compile_graph(graph, replace(ON, verify=True))
+    parts = [t for w in on.mapped.works for g in w.groups for t in g.tasks if t.purpose == Purpose.PART]
+    assert windows(off) == {(2, -120)} and windows(on) == {(1, 0)} and cycles(on) < cycles(off)
+    assert parts and not on.mapped.reasons and all(grade.grade.rank <= Grade.COMPOSED.rank for grade in on.grades)
+    inputs = make_inputs(graph, 3)
+    got, reference = Emulation(on.program, on.graph).run(inputs), run_mapped(on.graph, on.mapped, inputs)
+    assert all(np.array_equal(got[name], reference[name]) for name in graph.outputs)
+
+
+def test_a_picture_as_it_comes() -> None:
+    """Bytes of type uint8 are code + 128: the copy with the border takes them, and no epoch changes them before."""
+    net = Sketch().start(1, 128, 128, 3, zero=-1)
+    net.conv(8, (3, 3), 2)
+    off, on = (
+        compile_graph(net.graph(), replace(options, input_type="uint8", verify=options is ON)) for options in (OFF, ON)
+    )
+    edge = next(op.name for op in on.graph.ops if op.kind == "uint8_to_int8")
+    assert not any(work.groups for work in on.mapped.works if work.op == edge)
+    assert has_border(on) and windows(on) == {(1, 0)} and cycles(on) < 0.8 * cycles(off)
+    assert all(grade.grade.rank <= Grade.COMPOSED.rank for grade in on.grades)
+    inputs = make_inputs(on.graph, 3)
+    got, reference = Emulation(on.program, on.graph).run(inputs), run_mapped(on.graph, on.mapped, inputs)
+    assert all(np.array_equal(got[name], reference[name]) for name in on.graph.outputs)
 
 
 def test_not_without_that_board(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,8 +166,9 @@ def test_free_bytes() -> None:
         Op("conv", "four", ("d",), ("e",), {}),
         Op("add", "five", ("d", "e"), ("f",), {}),  # in the place of one of them
     )
-    found = free_bytes(Graph(tensors, ops, ("a",), ("f",)))
-    assert found == {"one": 0, "two": 4, "three": 1, "four": 8, "five": 8}
+    graph = Graph(tensors, ops, ("a",), ("f",))
+    assert free_bytes(graph) == {"one": 0, "two": 4, "three": 1, "four": 8, "five": 8}
+    assert free_bytes(graph, 20) == {"one": 6, "two": 10, "three": 7, "four": 14, "five": 14}
 
 
 @pytest.mark.parametrize("zero", [-128, 0, 44])

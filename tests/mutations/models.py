@@ -96,5 +96,3 @@ def _compile(data: bytes, path: Path, number: int) -> None:
         files_of(analyze(path, options))
     else:
         compile_file(path, options)
-
-

@@ -79,9 +79,7 @@ def test_a_layout_that_ignores_pins_is_taken_where_they_are_free_and_it_is_faste
         assert all(found.addresses[n] == place for n, place in pins.items())
         for n, others in enumerate(problem.conflicts):
             low, high = found.addresses[n], found.addresses[n] + problem.items[n].size
-            assert all(
-                high <= found.addresses[m] or found.addresses[m] + problem.items[m].size <= low for m in others
-            )
+            assert all(high <= found.addresses[m] or found.addresses[m] + problem.items[m].size <= low for m in others)
     assert better
 
 

@@ -43,12 +43,18 @@ CASES: dict[str, tuple[str, list[tuple[int, ...]], tuple[int, int], list[float]]
     "yolov8_heads": ("yolov8_heads", [(1, 6, 8, 64), (1, 3, 4, 64), (1, 6, 8, 3), (1, 3, 4, 3)], (64, 48), []),
     "yolov8_heads of onnx": ("yolov8_heads", [(1, c, n, n) for c in (64, 2, 51) for n in (6, 3)], (48, 48), []),
     "yolov8_heads masks": (
-        "yolov8_heads", [*((1, n, n, c) for c in (64, 2, 8) for n in (6, 3)), (1, 12, 12, 8)], (48, 48), []
+        "yolov8_heads",
+        [*((1, n, n, c) for c in (64, 2, 8) for n in (6, 3)), (1, 12, 12, 8)],
+        (48, 48),
+        [],
     ),
     "yolo26_heads": ("yolo26_heads", [(1, c, n, n) for c in (4, 2) for n in (6, 3)], (48, 48), []),
     "yolo26_heads points": ("yolo26_heads", [(1, n, n, c) for c in (4, 2, 9) for n in (6, 3)], (48, 48), []),
     "yolo26_heads masks": (
-        "yolo26_heads", [*((1, c, n, n) for c in (4, 2, 8) for n in (6, 3)), (1, 8, 12, 12)], (48, 48), []
+        "yolo26_heads",
+        [*((1, c, n, n) for c in (4, 2, 8) for n in (6, 3)), (1, 8, 12, 12)],
+        (48, 48),
+        [],
     ),
     "ssd": ("ssd", [(1, 30, 3), (1, 30, 4)], (64, 48), GIVEN),
     "st_ssd": ("st_ssd", [(1, 30, 3), (1, 30, 4), (1, 30, 4)], (64, 48), []),

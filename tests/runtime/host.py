@@ -25,9 +25,7 @@ class Store(ctypes.Structure):
     _fields_ = (("unit", ctypes.c_uint32), ("reg", ctypes.c_uint32), ("value", ctypes.c_uint32))
 
 
-def build(
-    folder: Path, sources: Sequence[Path], defines: Sequence[str] = (), *, strict: bool = True
-) -> ctypes.CDLL:
+def build(folder: Path, sources: Sequence[Path], defines: Sequence[str] = (), *, strict: bool = True) -> ctypes.CDLL:
     """Runtime, stand-in and `sources` as one shared library; a warning is an error if `strict`."""
     target = folder / "runtime.so"
     flags = _flags(tuple(defines), strict)

@@ -66,4 +66,3 @@ def test_forms_that_nobody_computes_are_refused(tmp_path: Path) -> None:
     library = host.build(tmp_path, [source])
     for number in range(7):
         assert library.refused(number) < 0, number
-

@@ -21,7 +21,7 @@ from atonc.compiler.search import candidate as judging
 from atonc.compiler.search import known, loop
 from atonc.compiler.search.build import build
 from atonc.compiler.search.candidate import Candidate, Setting
-from atonc.compiler.search.generators import GENERATORS, unfuse
+from atonc.compiler.search.generators import GENERATORS, thrift, unfuse
 from atonc.compiler.search.goal import Goal
 from atonc.compiler.search.log import Proposal, Verdict
 from atonc.compiler.search.loop import Generator, search
@@ -240,3 +240,13 @@ def test_chains_that_spill_are_tried_apart(chained: bool, spilled: int, tried: i
     made = SimpleNamespace(layout=SimpleNamespace(spilled_bytes=spilled))
     found = list(unfuse.propose(SimpleNamespace(decisions=FIRST, chained=chained, made=made)))  # type: ignore[arg-type]
     assert [one.decisions.fused for one in found] == [False] * tried
+
+
+@pytest.mark.parametrize("spends", [True, False])
+def test_forms_that_raise_the_peak_are_tried_without_where_room_is_short(spends: bool) -> None:
+    room, made = SimpleNamespace(spends=spends), SimpleNamespace(layout=SimpleNamespace(spilled_bytes=1))
+    mapped = SimpleNamespace(context=SimpleNamespace(room=room))
+    one = SimpleNamespace(decisions=FIRST, mapped=mapped, made=made)
+    for found in (thrift.propose(one), thrift.without_room(one)):  # type: ignore[arg-type]
+        assert [proposal.decisions for proposal in found] == [FIRST.but(thrifty=True)] * spends
+    assert FIRST.spends and not FIRST.but(thrifty=True).spends and not FIRST.but(compact=True).spends

@@ -109,4 +109,3 @@ def run(image: Image, planted: Planted) -> tuple[list[Finding], int]:
 
 def _finding(first: int, place: int, found: int, wanted: int) -> Finding:
     return Finding(codes()[first & 0xFFFF], first >> 16, place, found, wanted)
-

@@ -15,7 +15,7 @@ from atonc.compiler.lower.conv.chains import LOWEST, subtractable
 from atonc.compiler.lower.conv.passes_2x import PassShape, needs_unsigned
 from atonc.compiler.lower.sizes import free_bytes
 from atonc.compiler.ops import is_move
-from atonc.compiler.plan.policy import MANY_CHANNELS, MOST_CODES, NpuRamBudget
+from atonc.compiler.plan.policy import LEAST_PICTURE, MANY_CHANNELS, MOST_CODES, WINDOW_CHANNELS, NpuRamBudget
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.safety.evidence.trust import ANYTHING
 from atonc.machine.hw.target import Target
@@ -68,20 +68,35 @@ class Facts:
         return self._is_picture(name)
 
     def _is_picture(self, name: str) -> bool:
-        """An input of type uint8 as int8: its bytes are code + 128 already, and convolutions read them as they come."""
+        """An input of type uint8 as int8: its bytes are code + 128 already, and convolutions read them as they come, or
+        copy them with their zero point around them."""
         producer = self.graph.producers.get(name)
-        return producer is not None and producer.kind == "uint8_to_int8" and self._read_by_convolutions(name, producer)
+        if producer is None or producer.kind != "uint8_to_int8":
+            return False
+        bordered, readers = self.tensor(name).zero_point != -128, self.graph.consumers.get(name, ())
+        left_out = "borders" in self.without or self.tensor(name).elements < LEAST_PICTURE
+        if bordered and (left_out or not all(map(self._may_border, readers))):
+            return False
+        return self._read_by_convolutions(name, producer, any_zero=bordered)
+
+    def _may_border(self, op: Op) -> bool:
+        """A window of 3x3 over few channels, with padding: single units take it, whatever their stride."""
+        if op.kind != "conv" or not any(op.attrs.get("padding", ())):
+            return False
+        shape, stride = self.tensor(op.inputs[1]).shape, tuple(op.attrs.get("stride", (1, 1)))
+        plain = int(op.attrs.get("groups", 1)) == 1 and tuple(op.attrs.get("dilation", (1, 1))) == (1, 1)
+        return plain and tuple(shape[1:3]) == (3, 3) and shape[-1] <= WINDOW_CHANNELS and stride in ((1, 1), (2, 2))
 
     def _between_convolutions(self, name: str) -> bool:
         """Written and read by convolutions only, as codes whose zero is -128."""
         producer = self.graph.producers.get(name)
         return producer is not None and producer.kind in CONVOLUTIONS and self._read_by_convolutions(name, producer)
 
-    def _read_by_convolutions(self, name: str, producer: Op) -> bool:
+    def _read_by_convolutions(self, name: str, producer: Op, any_zero: bool = False) -> bool:
         tensor, readers = self.tensor(name), self.graph.consumers.get(name, [])
         if name in self.graph.outputs:
             return False
-        if tensor.dtype != "int8" or tensor.zero_point != -128 or not readers:
+        if tensor.dtype != "int8" or not (any_zero or tensor.zero_point == -128) or not readers:
             return False
         if any(op.kind not in CONVOLUTIONS or op.inputs[0] != name for op in readers):
             return False
@@ -142,8 +157,8 @@ class Facts:
 
     @cached_property
     def free_bytes(self) -> Mapping[str, int]:
-        """By operator: what may live beside it without the peak of all activations growing."""
-        found = free_bytes(self.graph)
+        """By operator: what may live beside it without the peak of all activations growing too much."""
+        found = free_bytes(self.graph, self.room.spent_bytes)
         return found if self.alike is None else {op: 1 << size.bit_length() >> 1 for op, size in found.items()}
 
     def typical_codes(self, name: str) -> list[Array]:

@@ -19,9 +19,10 @@ def item_bytes(tensor: Tensor) -> int:
     return _ITEM_BYTES.get(tensor.dtype, 4)
 
 
-def free_bytes(graph: Graph) -> Mapping[str, int]:
-    """By operator: what may live beside it without the peak of all activations growing. Rather too little: copies
-    between operators are not counted, and results lie in place of operands wherever they could."""
+def free_bytes(graph: Graph, allowed: int = 0) -> Mapping[str, int]:
+    """By operator: what may live beside it without the peak of all activations growing, or growing beyond what is
+    allowed. Rather too little: copies between operators are not counted, and results lie in place of operands wherever
+    they could."""
     owners, sizes = _owners(graph), dict[str, int]()
     for name, owner in owners.items():
         sizes[owner] = max(sizes.get(owner, 0), graph.tensors[name].elements * item_bytes(graph.tensors[name]))
@@ -31,7 +32,8 @@ def free_bytes(graph: Graph) -> Mapping[str, int]:
         touched[-1] += graph.outputs
     lives = spans([owners[name] for name in names if name in owners] for names in touched)
     live = live_bytes(((sizes[name], *span) for name, span in lives.items()), len(touched))
-    return {op.name: int(live.max() - bytes_now) for op, bytes_now in zip(graph.ops, live[: len(touched)], strict=True)}
+    peak = max(allowed, live.max())
+    return {op.name: int(peak - bytes_now) for op, bytes_now in zip(graph.ops, live[: len(touched)], strict=True)}
 
 
 def _owners(graph: Graph) -> dict[str, str]:

@@ -33,6 +33,7 @@ EPOCH_CYCLES = 5000  # to program and start an epoch: 950 and about 600 words of
 UNIT_CYCLES = 450  # to program one more convolution unit and the engine that feeds it: 65 words of 7 cycles
 MAX_CHAINS = 3  # convolutions side by side, each with its own ARITHs: what published epochs have
 WORTH_LANES = 1.1  # how much longer than the flash the units of a layer must take: else lanes wait for the same kernels
+LEAST_PICTURE = 1 << 14  # values of an input of type uint8 that are copied with a border: in less its fill costs more
 WORTH_BORDER = 1.25  # the same of windows on a copy with a border: the copy takes its time too
 MOST_LANE_JOBS = 40  # chains of one layer whose lanes are tried: the search stays short
 PACK_REACH = 16  # epochs over which another one moves to run beside an earlier one: branches are about as long
@@ -153,6 +154,12 @@ class NpuRamBudget:
     npu_ram_bytes: int
     huge_share: Fraction = HUGE_SHARES[0]
     other_ram: bool = True
+    spends: bool = False  # a faster form may raise the peak of activations
+
+    @property
+    def spent_bytes(self) -> int:
+        """Peaks below this may become so high: st_yolo_lc takes 15 % less time for 16 % more RAM."""
+        return self.step_bytes if self.spends else 0
 
     @cached_property
     def huge_bytes(self) -> int:

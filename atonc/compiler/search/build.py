@@ -69,7 +69,7 @@ def _lowered(setting: Setting, decisions: Decisions, before: Candidate | None) -
         alike=setting.alike,
     )
     known = before.mapped if before else None
-    if known is None and decisions.lowering == FIRST.lowering:
+    if known is None and decisions.lowering == replace(FIRST, thrifty=not decisions.spends).lowering:
         mapped = known_forms(facts, affinity, partial(map_ops, facts, decisions, affinity))
     else:
         mapped = map_ops(facts, decisions, affinity, known)
@@ -88,7 +88,8 @@ def _alternatives(mapped: Mapped) -> dict[str, list[str]]:
 def _room(setting: Setting, decisions: Decisions) -> NpuRamBudget:
     """What the application brings may lie in any memory."""
     other_ram = has_other_ram(setting.memory) or bool(setting.user_allocated)
-    return NpuRamBudget(npu_ram_bytes(setting.memory), decisions.huge_share, other_ram)
+    spends = decisions.spends and not setting.fetches_weights
+    return NpuRamBudget(npu_ram_bytes(setting.memory), decisions.huge_share, other_ram, spends)
 
 
 def _scheduled_and_placed(candidate: Candidate, watch: Watch) -> Candidate:

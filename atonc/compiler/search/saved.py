@@ -163,6 +163,7 @@ def _refused(rule: str, seen: str, limit: str, remedy: str) -> RefusedForm:
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     "huge_share": Fraction,
     "compact": _flag,
+    "thrifty": _flag,
     "fused": _flag,
     "on_cpu": lambda value: {op: _refused(**_object(why, op)) for op, why in _object(value, "it").items()},
     "unfused": _names,

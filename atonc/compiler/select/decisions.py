@@ -59,6 +59,7 @@ class Decisions:
 
     huge_share: Fraction = HUGE_SHARES[0]  # of the NPU's own RAM: from which size on tensors shall fit any memory
     compact: bool = False  # placement keeps to the smallest extent rather than spread over banks
+    thrifty: bool = False  # no faster form makes the peak of activations higher
     fused: bool = True  # operators may share a chain
     on_cpu: Mapping[str, RefusedForm] = field(default_factory=dict)  # and why
     unfused: frozenset[str] = frozenset()  # share no chain
@@ -81,6 +82,11 @@ class Decisions:
         return hash((self.lowering, self.scheduling, self.resident_bytes, str(self.resident), self.fetched))
 
     @property
+    def spends(self) -> bool:
+        """Time counts more than RAM, which is there and for no weights."""
+        return not (self.thrifty or self.compact or self.resident_bytes)
+
+    @property
     def undecided(self) -> bool:
         """Whether weights may stay in RAM, and nobody has said which."""
         return self.resident_bytes > 0 and self.resident is None
@@ -96,7 +102,8 @@ class Decisions:
     def lowering(self) -> tuple[object, ...]:
         """What tasks depend on."""
         cuts, forms, disproved = (tuple(sorted(one.items())) for one in (self.cuts, self.forms, self.disproved))
-        return self.huge_share, tuple(self.on_cpu), self.stripes, cuts, forms, disproved, self.near, self.ram_scarce
+        ram = self.huge_share, self.spends, self.ram_scarce
+        return ram, tuple(self.on_cpu), self.stripes, cuts, forms, disproved, self.near
 
     @property
     def scheduling(self) -> tuple[object, ...]:

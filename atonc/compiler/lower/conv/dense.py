@@ -17,7 +17,7 @@ from atonc.compiler.lower.conv.channel_groups import ShiftGroups, chosen_shifts,
 from atonc.compiler.lower.conv.kernel_parts import Part, unit_parts
 from atonc.compiler.lower.conv.lanes import ChainJob, Chains, lanes
 from atonc.compiler.lower.conv.layer import ConvLayer, With
-from atonc.compiler.lower.conv.partial_sums import Sums
+from atonc.compiler.lower.conv.partial_sums import Sums, in_bytes
 from atonc.compiler.lower.conv.requantise import TwoSteps
 from atonc.compiler.lower.conv.tiling import Constraints, Tiling, choose
 from atonc.compiler.lower.conv.wide import MOST_BATCH, SideBySide, WideWindows, side_by_side_cycles, wide_parts
@@ -213,6 +213,8 @@ def _planned(layer: ConvLayer, stretch: OutputStretch, shifts: ShiftGroups) -> _
     parts, target, first, count = stretch.parts, stretch.target, stretch.first, stretch.count
     plan = _Plan()
     while count:
+        if layer.sliced:
+            return _Plan(sums=(Sums(layer, in_bytes(layer, parts), target, first, count, True),))
         tiling = None
         if len(parts) <= MAX_CHAIN and len({part.group for part in parts}) == 1:
             tiling = _tiling(layer, parts, first, count, shifts is ShiftGroups.WORDS)

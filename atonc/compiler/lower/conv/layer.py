@@ -108,6 +108,7 @@ class ConvLayer:
     by_taps: bool = False  # every tap of the kernel by itself
     border: Sides = (0, 0, 0, 0)  # what of the area is padding in memory
     anywhere: bool = False  # engines start between aligned addresses, unless it is huge
+    sliced: bool = False  # as many chains as it takes for units that take bytes as they are
     all_inputs: bool = False  # sums get room for every input, whatever that costs
     whole_bytes: int = 0  # of the larger tensor, where this is a band of rows
     whole_results: int = 0  # of all rows, where this is a band of them that rounds as all do
@@ -460,7 +461,7 @@ def layer_of(op: Op, context: Context, wide: Tensor | None = None) -> ConvLayer:
         area=Area.whole(*shape, item_bytes(x)),
         out=Area.whole(*out_shape, item_bytes(y)),
         weights=data,
-        zero=0 if features_shifted else x.zero_point,
+        zero=x.zero_point + 128 * features_shifted,
         scale=scale,
         offset=offset,
         stride=tuple(attrs.get("stride", (1, 1))),

@@ -33,16 +33,17 @@ from atonc.compiler.plan.evidence import chain_texts
 from atonc.compiler.plan.policy import (
     MAX_CHAINS,
     WORTH_ALWAYS,
+    WORTH_SPLITTING,
 )
 from atonc.compiler.plan.streams import Area, engine
-from atonc.compiler.plan.task import Purpose, TaskGroup
+from atonc.compiler.plan.task import Purpose, Task, TaskGroup
 from atonc.compiler.select.enumerate import AS_IT_IS, Deciding, Found, Pieces, cheapest
 from atonc.compiler.select.enumerate import first as first_of
 from atonc.compiler.select.form import RefusedForm
 from atonc.compiler.select.rules import COARSE, CONV_MODE, SUM_ROOM
 from atonc.compiler.select.variants import Variant
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.limits import MAX_CHAIN, SUM_LIMIT, UNITS, WIDE_ALIGNMENT, WRITE_ALIGNMENT
+from atonc.machine.hw.limits import BUS_BYTES, MAX_CHAIN, SUM_LIMIT, UNITS, WIDE_ALIGNMENT, WRITE_ALIGNMENT
 from atonc.machine.hw.safety.evidence.trust import chain_seen
 from atonc.machine.hw.units.arith import ArithConfig
 
@@ -59,6 +60,13 @@ def slicings(layer: ConvLayer, parts: tuple[Part, ...], first: int, count: int) 
     fewest = next((n for n in numbers if _most(layer, sliced(parts, n), first, count) <= SUM_LIMIT), 0)
     for number in dict.fromkeys((fewest, max(fewest, -(-channels // deepest)))) if fewest else ():
         yield sliced(parts, number)
+
+
+def in_bytes(layer: ConvLayer, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """As many slices as single chains need for features that nothing is subtracted from."""
+    modes = (mode for mode in layer.modes() if not (mode.offset or mode.deep))
+    most = max((limits(mode, *parts[0].window).channels for mode in modes), default=1)
+    return sliced(parts, -(-parts[0].weights.shape[3] // (MAX_CHAIN * most)))
 
 
 def sliced(parts: tuple[Part, ...], number: int) -> tuple[Part, ...]:
@@ -142,6 +150,9 @@ class PartialSum:
         return max(1, min(most, groups)) if self.passes == 1 else 1
 
 
+Share = tuple[int, int]  # of the output channels: the first and how many
+
+
 @dataclass(frozen=True)
 class Results:
     """Output channels first..first+count of a layer, in groups of so many kernels."""
@@ -157,12 +168,29 @@ class Results:
     def pixels(self) -> int:
         return self.target.height * self.target.width
 
-    def units(self) -> list[ArithConfig]:
-        return self.layer.code_units(self.rule.units(0, self.count, self.kernels, self.pixels))
+    @property
+    def whole(self) -> Share:
+        return 0, self.count
 
-    def write(self, b: TaskBuilder, codes: str) -> None:
-        groups = self.count // self.kernels
-        b.write(codes, self.layer.target, output_engine(self.target, self.kernels, self.first, groups))
+    def shares(self, most: int) -> list[Share]:
+        """At most so many, each of as many groups of kernels, which begin at whole words of memory."""
+        elements, groups = self.pixels * self.kernels, self.count // self.kernels
+        counts = (n for n in range(most, 1, -1) if groups % n == 0 and elements * groups // n >= WORTH_SPLITTING)
+        step = BUS_BYTES if (self.target.pixel | self.target.line) % BUS_BYTES == 0 else self.count
+        even = (n for n in counts if self.count // n % step == 0 == 2 * elements * groups // n % WRITE_ALIGNMENT)
+        number = next(even, 1)
+        return [(self.count // number * k, self.count // number) for k in range(number)]
+
+    def units(self, first: int, count: int) -> list[ArithConfig]:
+        return self.layer.code_units(self.rule.units(first, count, self.kernels, self.pixels))
+
+    def write(self, b: TaskBuilder, codes: str, first: int, count: int) -> None:
+        groups = count // self.kernels
+        b.write(codes, self.layer.target, output_engine(self.target, self.kernels, self.first + first, groups))
+
+    def stored(self, first: int, count: int) -> Area:
+        """Where partial results lie in memory."""
+        return replace(flat(self.pixels * count), offset=2 * self.pixels * first)
 
 
 def with_the_last(pieces: Sequence[PartialSum], results: Results, context: Context) -> list[TaskGroup]:
@@ -170,13 +198,13 @@ def with_the_last(pieces: Sequence[PartialSum], results: Results, context: Conte
     sums: list[str] = []
     groups = [partial_sum(context, piece, results, sums) for piece in pieces[:-1]]
     b = TaskBuilder(results.layer.origin, f"conv {results.layer.op.name}")
-    total, units = pieces[-1].add(b, context, results.first, results.count), results.units()
+    total, units = pieces[-1].add(b, context, results.first, results.count), results.units(*results.whole)
     ariths, gate = UNITS["ARITH"], pieces[-1].gate
     if len(sums) + len(units) > ariths:
         raise Refusal(CONV_MODE, f"{len(sums)} partial results", f"{ariths} ARITHs", "add them up before")
     for buffer in sums:
         total, gate = b.unit(SUM, total, b.read(buffer, engine(flat(results.pixels * results.count))), **gate), {}
-    results.write(b, requantise(b, units, total, gate))
+    results.write(b, requantise(b, units, total, gate), *results.whole)
     task = b.done()
     (text,) = chain_texts(task)
     if not chain_seen(text):
@@ -196,8 +224,7 @@ def partial_sum(context: Context, piece: PartialSum, results: Results, sums: lis
         some = min(share, results.count - start)
         b = TaskBuilder(results.layer.origin, f"part of conv {results.layer.op.name}", Purpose.PART)
         tail = piece.add(b, context, results.first + start, some)
-        area = replace(flat(pixels * some), offset=2 * pixels * start)
-        b.write(tail, sums[-1], engine(area, write=True), **piece.gate)
+        b.write(tail, sums[-1], engine(results.stored(start, some), write=True), **piece.gate)
         tasks.append(b.done(pixels * some))
     return TaskGroup(tuple(tasks))
 
@@ -213,25 +240,35 @@ def flat(elements: int) -> Area:
 
 def add_up(context: Context, sums: list[str], results: Results) -> list[TaskGroup]:
     """The sum of the partial results, requantised into output channels."""
-    layer, elements = results.layer, results.pixels * results.count
-    units = results.units()
-    together = 2 if len(units) < MOST_UNITS else 1  # how many the last epoch takes
+    ariths = len(results.units(*results.whole))
+    together = 2 if ariths < MOST_UNITS else 1  # how many the last epoch takes
     groups: list[TaskGroup] = []
     while len(sums) > together:
-        total = context.scratch(2 * elements, "sum of parts")
-        groups.append(_add(layer, sums[0], sums[1], total, elements))
+        total = context.scratch(2 * results.pixels * results.count, "sum of parts")
+        groups.append(_add(results, sums[0], sums[1], total))
         sums = [total, *sums[2:]]
-    b = TaskBuilder(layer.origin, f"conv {layer.op.name} from its parts")
-    streams = [b.read(buffer, engine(flat(elements))) for buffer in sums]
-    results.write(b, requantise(b, units, b.unit(SUM, *streams) if len(streams) > 1 else streams[0], {}))
-    return [*groups, b.alone()]
+    lanes = UNITS["ARITH"] // (ariths + len(sums) - 1)
+    tasks = (_last_sum(results, sums, *share) for share in results.shares(min(lanes, 2)))
+    return [*groups, TaskGroup.of(*tasks)]
 
 
-def _add(layer: ConvLayer, left: str, right: str, total: str, elements: int) -> TaskGroup:
-    b = TaskBuilder(layer.origin, f"sum of parts of conv {layer.op.name}", Purpose.PART)
-    both = [b.read(buffer, engine(flat(elements))) for buffer in (left, right)]
-    b.write(b.unit(SUM, *both), total, engine(flat(elements), write=True))
-    return b.alone()
+def _last_sum(results: Results, sums: Sequence[str], first: int, count: int) -> Task:
+    b = TaskBuilder(results.layer.origin, f"conv {results.layer.op.name} from its parts")
+    streams = [b.read(buffer, engine(results.stored(first, count))) for buffer in sums]
+    total = b.unit(SUM, *streams) if len(streams) > 1 else streams[0]
+    results.write(b, requantise(b, results.units(first, count), total, {}), first, count)
+    return b.done(results.pixels * count)
+
+
+def _add(results: Results, left: str, right: str, total: str) -> TaskGroup:
+    tasks = []
+    for share in results.shares(MAX_CHAINS):
+        area = results.stored(*share)
+        b = TaskBuilder(results.layer.origin, f"sum of parts of conv {results.layer.op.name}", Purpose.PART)
+        both = [b.read(buffer, engine(area)) for buffer in (left, right)]
+        b.write(b.unit(SUM, *both), total, engine(area, write=True))
+        tasks.append(b.done(area.width))
+    return TaskGroup(tuple(tasks))
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,7 +382,7 @@ def _chains(
     numbers with which no input saturates a sum.
     """
     numbers = layer.subtracted() if layer.numerics == "2.x" else holding(layer, parts, first, count)
-    for group in (k for k in (4, 2, 1) if count % k == 0):
+    for group in (k for k in (8, 4, 2, 1) if count % k == 0):
         tried = (chunks(parts, partial(_with_kernels, layer, group, n)) for n in numbers)
         best = min(filter(None, tried), key=lambda one: sum(tiling.cycles for _, tiling in one), default=None)
         if best:

@@ -13,6 +13,7 @@ from atonc.compiler.search.generators import (
     reserve_engines,
     resident,
     row_tiles,
+    thrift,
     tighter_room,
     trade_ram,
     unfuse,
@@ -21,12 +22,14 @@ from atonc.compiler.search.log import Verdict
 from atonc.compiler.search.loop import Generator
 
 GENERATORS = (
+    Generator(Verdict.NO_MEMORY, thrift.without_room),
     Generator(Verdict.NO_MEMORY, unfuse.without_room),
     Generator(Verdict.NO_MEMORY, tighter_room.propose),
     Generator(Verdict.UNDECIDED, resident.propose),
     Generator(Verdict.UNDECIDED, prefetch.propose),
     Generator(Verdict.UNDECIDED, prefetch_dma.propose),
     Generator(Verdict.UNTRUSTED, evidence.propose),
+    Generator(Verdict.BEST, thrift.propose),
     Generator(Verdict.BEST, near_forms.propose),
     Generator(Verdict.BEST, unfuse.propose),
     Generator(Verdict.BEST, row_tiles.propose),
