@@ -116,7 +116,8 @@ class PrecisionSearch:
         layers = [layer for layer, _ in eight.layers.values() if not why_eight(bench.graph, layer)]
         self.saved = {layer.name: int(bench.graph.constants[layer.weights].size // 2) for layer in layers}  # bytes
         held = (weights.codes.size + BIAS_BYTES * len(weights.bias) for _, weights in eight.layers.values())
-        self.whole_bytes = sum(held) if eight.cost.flash_bytes is None else eight.cost.flash_bytes
+        in_flash = bench.priced(eight.model, "all").flash_bytes  # 4 bits are unpacked into RAM
+        self.whole_bytes = sum(held) if in_flash is None else in_flash
         self.walked = eight.state.walked
         self.eight_alone = bench.judge.signal(eight.model)  # by the half that judges first
         self.wishes = MendOptions(self.walked.rounding, self.walked.biases)

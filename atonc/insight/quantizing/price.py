@@ -45,20 +45,22 @@ def require_board(board: str) -> None:
     memories(Options(board=board))
 
 
-def price(model: Any, board: str = "stm32n6570-dk", states: Mapping[str, str] = NO_STATES) -> QuantizationPrice:
+def price(
+    model: Any, board: str = "stm32n6570-dk", states: Mapping[str, str] = NO_STATES, resident: str = "0"
+) -> QuantizationPrice:
     """Predicted, as `atonc analyze` does; a model that cannot be compiled has a reason instead."""
     try:
-        return price_of(compiled_model(model, board, states))
+        return price_of(compiled_model(model, board, states, resident))
     except AtoncError as error:
         return QuantizationPrice(None, None, error.one_line)
 
 
-def compiled_model(model: Any, board: str, states: Mapping[str, str] = NO_STATES) -> Compiled:
+def compiled_model(model: Any, board: str, states: Mapping[str, str] = NO_STATES, resident: str = "0") -> Compiled:
     """`states`: input -> output that the program keeps."""
     progress.stage("compiling")
     data = model if isinstance(model, bytes) else model.SerializeToString()
     graph = declare_states(read_onnx(data, "quantised"), [f"{output}={given}" for given, output in states.items()])
-    return compile_graph(graph, Options(verify=False, allow_float=True, board=board))
+    return compile_graph(graph, Options(verify=False, allow_float=True, board=board, resident=resident))
 
 
 def price_of(compiled: Compiled) -> QuantizationPrice:

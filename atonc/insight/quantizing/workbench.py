@@ -128,8 +128,8 @@ class Workbench:
     def walk(self, tuning: Tuning, wishes: MendOptions) -> list[Mended]:
         return [half.mended(tuning, wishes) for half in self.halves]
 
-    def priced(self, model: Any) -> QuantizationPrice:
-        return price(model, self.settings.board, self.judge.carried.states)
+    def priced(self, model: Any, resident: str = "0") -> QuantizationPrice:
+        return price(model, self.settings.board, self.judge.carried.states, resident)
 
     def mended(
         self,
