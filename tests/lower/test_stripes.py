@@ -196,6 +196,19 @@ def test_any_number_of_bands_means_the_same(bands: int) -> None:
         values[op.outputs[0]] = results[0]
 
 
+def test_rows_that_nobody_sees_mean_what_the_whole_layer_gives() -> None:
+    """The depthwise layer strides over the last of 41 rows, so that no band has it."""
+    graph = network(41, 24)
+    expand, depthwise, project = graph.ops
+    depthwise = replace(depthwise, attrs={**depthwise.attrs, "padding": (1, 1, 0, 0)})
+    graph = replace(graph, ops=(expand, depthwise, project))
+    mapped = map_ops(facts(graph), Decisions(stripes=(Stripe(RUN, 3),)))
+    assert [stripe.ops for stripe in mapped.stripes] == [RUN]
+    values = [np.random.default_rng(1).integers(-128, 128, (1, 41, 64, 8))]
+    meant, whole = (one.context.semantics["expand"].codes(values)[0] for one in (mapped, map_ops(facts(graph))))
+    assert np.array_equal(meant, whole)
+
+
 def test_bands_that_round_otherwise_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("atonc.compiler.lower.stripes.roundings", lambda semantics: {0: frozenset([id(semantics)])})
     mapped = striped_works(3)

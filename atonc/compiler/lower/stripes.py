@@ -60,7 +60,10 @@ def lower_stripe(ops: Sequence[Op], bands: int, context: Context) -> list[Form] 
         if op.kind == "conv" and (before is None or before != roundings(form.semantics[op.name])):
             seen = f"row tiles of {op.name} would be rounded otherwise than the whole layer"
             return RefusedForm(STRIPE, seen, STRIPE.limit, STRIPE.remedy)
-    return striped
+    return [
+        form if _every_row(op, rows, number, context) else replace(form, semantics=own.semantics)
+        for number, (op, form, own) in enumerate(zip(ops, striped, whole, strict=True), 1)
+    ]
 
 
 def _whole(op: Op, context: Context) -> list[TaskGroup]:
@@ -91,6 +94,13 @@ def _rows(ops: Sequence[Op], bands: int, context: Context) -> list[list[Rows]]:
             band.insert(0, rows_seen(layer, band[0]) if layer else band[0])
         found.append(band)
     return found
+
+
+def _every_row(op: Op, rows: Sequence[Sequence[Rows]], number: int, context: Context) -> bool:
+    """Whether bands compute all of its result: rows that no later layer sees, since it strides over them, mean what
+    the whole layer would give."""
+    computed = {row for band in rows for row in range(band[number].first, band[number].end)}
+    return len(computed) == _area(op.outputs[0], context).height
 
 
 def _area(name: str, context: Context) -> Area:
