@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests import made
 from tests.outcomes import Outcomes
 
 os.environ["ATONC_CACHE_DIR"] = "off"  # what the developer's own runs have left must not count
@@ -27,34 +26,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite-figures", action="store_true", help="write tests/golden/figures.toml anew")
     parser.addoption("--rewrite-said", action="store_true", help="write tests/golden/said anew")
     parser.addoption("--rewrite-outcomes", action="store_true", help="write tests/golden/outcomes anew")
-    parser.addoption("--rewrite-made", action="store_true", help="write tests/golden/made anew")
     parser.addoption("--rewrite-numerics", action="store_true", help="write tests/golden/numerics_2x.toml anew")
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    record = made.Record(session.config.getoption("--rewrite-made"))
-    session.config.stash[made.KEPT] = record
-    made.watch(record)
+def pytest_collection_finish() -> None:
     gc.freeze()  # modules and tests stay to the end
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    record = session.config.stash.get(made.KEPT, None)
-    if record is not None and record.rewrite:
-        record.write()
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
-    made.begin(item.config.stash[made.KEPT], item)
-    return (yield)
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    done = yield
-    made.end(item.config.stash[made.KEPT], item)
-    return done
 
 
 @pytest.fixture()

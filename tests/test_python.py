@@ -227,7 +227,7 @@ def _quantised(model: bytes = b"") -> QuantisedResult:
     )
     steps = (QuantizationStep("ranges", 40.0, (39.0, 41.0), None, True),)
     outputs = (OutputAccuracy("y", 39.5, (38.0, 41.0), 3, 80),)
-    return QuantisedResult("float.onnx", model, 8, 2, outputs, steps, front, ())
+    return QuantisedResult("float.onnx", model, 8, 2, outputs, (), steps, front, ())
 
 
 def test_quantised(monkeypatch: pytest.MonkeyPatch) -> None:

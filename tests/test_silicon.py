@@ -39,7 +39,7 @@ def graph(zero: int = -128) -> Graph:
 def test_composed_forms_are_allowed_and_named() -> None:
     compiled = compile_graph(graph(), Options())
     found = summarise(compiled.grades)
-    assert found.epochs["unseen"] == 0 < found.epochs["composed"] and not compiled.mapped.reasons
+    assert found.epochs["unseen"] == 0 < found.epochs["composed"] and not compiled.choices.reasons
     assert "S5" in found.by_argument
     text = "\n".join(parts.silicon_lines(found, verbose=True))
     for said in ("0 not seen in ST programs", "S5 Operands: 1 epoch", "CONVACC FSUB of signed = -128"):
@@ -53,13 +53,13 @@ def test_composed_forms_are_allowed_and_named() -> None:
 def test_only_seen_forms() -> None:
     compiled = compile_graph(graph(), Options(silicon="seen"))
     assert all(epoch.grade.rank <= Grade.WITHIN.rank for epoch in compiled.grades)
-    assert not compiled.mapped.reasons  # -127 is subtracted, or nothing, instead of -128
+    assert not compiled.choices.reasons  # -127 is subtracted, or nothing, instead of -128
     assert compiled.report is not None and compiled.report.outputs[0].within1_percent == 100
 
 
 def test_a_network_of_seen_forms_stays_on_the_npu() -> None:
     compiled = compile_graph(graph(zero=-5), Options(silicon="seen"))
-    assert not compiled.mapped.reasons and len(compiled.grades) == 1
+    assert not compiled.choices.reasons and len(compiled.grades) == 1
 
 
 def planted(grade: Grade, argument: str = "") -> EpochGrade:
@@ -110,7 +110,7 @@ def test_operators_leave_a_shared_epoch_before_they_leave_the_npu(monkeypatch: p
     monkeypatch.setattr(silicon, "refused", refuse_neighbours)
     compiled = compile_graph(branches(), Options(verify=False))
     assert max(map(len, asked[0])) == 2 and max(map(len, asked[-1])) == 1
-    assert not compiled.mapped.reasons and {op for some in asked[-1] for op in some} == {"conv", "other"}
+    assert not compiled.choices.reasons and {op for some in asked[-1] for op in some} == {"conv", "other"}
 
 
 def _bound():

@@ -55,7 +55,7 @@ def judge(graph: Graph, seed: int, schedules: bool = False) -> Verdict:
     layers = tuple(layer for outcome in outcomes for layer in outcome.layers)
     outputs = tuple(output for outcome in outcomes for output in outcome.free)
     steps = compiled.program.steps
-    epochs, kinds = sum(s.epoch is not None for s in steps), tuple(r.op for r in compiled.mapped.reasons)
+    epochs, kinds = sum(s.epoch is not None for s in steps), tuple(r.op for r in compiled.choices.reasons)
     problem = next((other.problem for other in others if other.problem), "")
     return Verdict(_problem(outcomes, is_plain(graph)) or problem, layers, outputs, epochs, kinds, others)
 

@@ -98,7 +98,7 @@ def weights_in_ram(compiled: Compiled) -> Program:
 
 
 def _on_cpu(compiled: Compiled) -> set[str]:
-    return {reason.node for reason in compiled.mapped.reasons}
+    return {reason.node for reason in compiled.choices.reasons}
 
 
 def _epochs(program: Program) -> int:

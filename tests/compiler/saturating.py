@@ -165,7 +165,7 @@ def judge(graph: Graph) -> Verdict:
         checks = layers.check(inputs, emulation.run(inputs, observe=True))
         off = max(off, *(check.max_diff for check in checks))
         room = min(room, *(check.room for check in checks))
-    return Verdict(tuple(r.rule.id for r in compiled.mapped.reasons), off, room)
+    return Verdict(tuple(r.rule.id for r in compiled.choices.reasons), off, room)
 
 
 def further_inputs(compiled: Compiled) -> Iterator[dict[str, Array]]:

@@ -76,7 +76,7 @@ def test_the_example_computes_what_its_c_says(model: Path) -> None:
     op = next(op for op in found.graph.ops if op.kind == "custom")
     assert np.array_equal(seen[op.outputs[0]], np.roll(seen[op.inputs[0]], 3, axis=-1))
     assert len(np.unique(seen[op.inputs[0]])) > 20
-    (reason,) = [one for one in found.mapped.reasons if one.node == op.name]
+    (reason,) = [one for one in found.choices.reasons if one.node == op.name]
     assert reason.rule.id == "CPU-CUSTOM"
     (note,) = [one for one in found.source.notes if "C of the user" in one]
     assert "against itself only" in note and "roll() of roll.c" in note

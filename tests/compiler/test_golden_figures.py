@@ -45,7 +45,7 @@ def figures(compiled: Compiled) -> Figures:
     return {
         "cycles": compiled.cost.cycles,
         "epochs": len(program.epochs),
-        "cpu_steps": len(compiled.mapped.reasons),
+        "cpu_steps": len(compiled.choices.reasons),
         "peak_bytes": compiled.layout.peak_bytes,
         "program_words": len(ec_program.words(program.epochs)),
     }

@@ -142,7 +142,7 @@ def test_lanes_stay_where_the_argument_goes() -> None:
     alone = compile_graph(wide(), Options(verify=False, distrust=("S10",), schedule_without=("lanes",)))
     cycles = {setting: compiled(setting).cost.cycles for setting in SETTINGS}
     assert cycles["default"] < cycles["without"] < 1.05 * cycles["default"] < alone.cost.cycles
-    assert all(not compiled(setting).mapped.reasons for setting in SETTINGS)
+    assert all(not compiled(setting).choices.reasons for setting in SETTINGS)
 
 
 @pytest.mark.parametrize("setting", ["many", "without", "seen"])

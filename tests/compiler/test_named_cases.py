@@ -127,7 +127,7 @@ CASES = (
 def test_on_the_npu_and_within_one(make: object) -> None:
     graph = make()  # type: ignore[operator]
     compiled = compile_checked(graph)
-    assert not compiled.mapped.reasons and not compiled.findings
+    assert not compiled.choices.reasons and not compiled.findings
     for seed in SEEDS:
         inputs = random_inputs(compiled.graph, seed)
         if make is global_average_50_by_11:
@@ -155,5 +155,5 @@ def test_sums_leave_room_for_inputs_unlike_typical_ones() -> None:
 
 def test_long_lines_keep_the_rules_of_the_units() -> None:
     compiled = compile_checked(long_line())
-    assert not compiled.mapped.reasons
+    assert not compiled.choices.reasons
     assert not run_checked(compiled, random_inputs(compiled.graph, 1)).bad

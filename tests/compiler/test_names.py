@@ -24,7 +24,7 @@ def two_conversions_before_a_concat() -> Graph:
 
 def test_steps_on_the_cpu_run_their_own_operator() -> None:
     compiled = compile_checked(two_conversions_before_a_concat())
-    assert compiled.mapped.reasons, "the table should be on the CPU"
+    assert compiled.choices.reasons, "the table should be on the CPU"
     assert not run_checked(compiled, random_inputs(compiled.graph, 1)).bad
 
 

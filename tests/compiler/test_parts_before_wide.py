@@ -33,5 +33,5 @@ def network() -> Graph:
 @pytest.mark.parametrize("numerics", ["2.x", "best"])
 def test_all_epochs_have_seen_forms(numerics: str) -> None:
     compiled = pipeline.compile_graph(network(), Options(numerics=numerics))
-    assert not compiled.findings and not compiled.mapped.reasons
+    assert not compiled.findings and not compiled.choices.reasons
     assert compiled.report is not None and compiled.report.outputs[0].cosine > 0.99

@@ -54,7 +54,7 @@ def test_sums_beyond_24_bits_are_cut_into_slices_of_channels() -> None:
     sums = centred @ np.asarray(graph.tensors["w"].data).astype(int).T
     assert np.abs(sums).max() > 2 * SUM_LIMIT and run_graph(graph, inputs)["y"].max() < 127  # nothing ends at a limit
     compiled = compile_graph(graph)
-    assert not compiled.mapped.reasons  # on the NPU
+    assert not compiled.choices.reasons  # on the NPU
     found = compiled.mapped.context.semantics["d"].codes
     assert isinstance(found, Layered) and all(len(piece.chains) > 1 for piece in found.pieces)
     assert worst(compiled, inputs) <= 1
@@ -75,10 +75,10 @@ def test_a_coarse_layer_goes_to_the_cpu_unless_it_is_asked_for() -> None:
     weights = constant("w", turned.astype(np.int8), 0.0007)
     graph = Graph({**graph.tensors, "w": weights}, graph.ops, ("x",), ("y",))
     refused = compile_graph(graph, Options(verify=False))
-    (reason,) = refused.mapped.reasons
+    (reason,) = refused.choices.reasons
     assert reason.rule.id == "COARSE" and reason.limit == "2 LSB" and "--allow-coarse" in reason.remedy
     asked = compile_graph(graph, Options(allow_coarse=20.0))
-    assert not asked.mapped.reasons and 2 < Layers.of(asked).limits["d"] <= 20
+    assert not asked.choices.reasons and 2 < Layers.of(asked).limits["d"] <= 20
 
 
 def test_what_a_layer_means_is_no_excuse_for_saturation() -> None:
@@ -148,7 +148,7 @@ def degenerate(height: int) -> Graph:
 
 def test_what_is_far_off_in_theory_only_stays_where_many_values_show_it() -> None:
     many, few = (compile_graph(degenerate(height)) for height in (16, 6))
-    assert not many.mapped.reasons and many.mapped.context.semantics["c"].error == 2.0
+    assert not many.choices.reasons and many.mapped.context.semantics["c"].error == 2.0
     assert "COARSE" in {refused.rule.id for refused in many.mapped.forms["c"].refused}
     assert many.report is not None and many.report.worst_layer <= 2
-    assert [reason.rule.id for reason in few.mapped.reasons] == ["COARSE"]
+    assert [reason.rule.id for reason in few.choices.reasons] == ["COARSE"]

@@ -51,7 +51,7 @@ def test_a_small_board_is_known_from_the_start() -> None:
     graph, board = order.run(network(), options), small_board(options)
     compiled = compile_canonical(graph, graph, options, board)
     room = compiled.mapped.context.room
-    assert not compiled.mapped.reasons
+    assert not compiled.choices.reasons
     assert room == policy.NpuRamBudget(448 << 10, spends=True)  # one bank: nothing had to be tried twice
     assert room.huge_bytes < policy.whole_room(stm32n6()).huge_bytes
 
@@ -64,7 +64,7 @@ def test_smaller_layers_start_at_aligned_addresses(monkeypatch: pytest.MonkeyPat
     options = Options(verify=False)
     graph, board = order.run(network(), options), small_board(options)
     compiled = compile_canonical(graph, graph, options, board)
-    assert not compiled.mapped.reasons
+    assert not compiled.choices.reasons
     assert compiled.mapped.context.room.huge_share < policy.HUGE_SHARES[0]
     monkeypatch.setattr(tighter_room, "HUGE_SHARES", policy.HUGE_SHARES[:1])
     with pytest.raises(PlacementError) as caught:

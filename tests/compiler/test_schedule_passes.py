@@ -25,7 +25,7 @@ def require_same_bits(graph: Graph) -> None:
     for name in graph.outputs:
         assert np.array_equal(one[name], other[name]), name
     assert not any(grade.grade == Grade.UNSEEN for grade in found[0].grades)
-    assert {r.node for r in found[0].mapped.reasons} == {r.node for r in found[1].mapped.reasons}
+    assert {r.node for r in found[0].choices.reasons} == {r.node for r in found[1].choices.reasons}
 
 
 @pytest.mark.parametrize("name", ("pointwise", "windows", "residual", "pictures"))

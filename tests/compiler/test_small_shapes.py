@@ -56,6 +56,6 @@ LAYERS = {
 def test_stays_on_the_npu(name: str) -> None:
     source = LAYERS[name]
     compiled = compile_graph(source, Options())
-    assert [(reason.node, reason.rule.id, reason.seen) for reason in compiled.mapped.reasons] == []
+    assert [(reason.node, reason.rule.id, reason.seen) for reason in compiled.choices.reasons] == []
     inputs = make_inputs(source, 3)
     assert np.array_equal(run_graph(compiled.graph, inputs)["y"], run_graph(source, inputs)["y"])

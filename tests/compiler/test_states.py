@@ -362,7 +362,7 @@ def test_windows_stay_and_their_rows_move_down(
 def test_a_join_on_the_cpu_has_its_operands_beside_its_result(whole: bool) -> None:
     compiled = compile_graph(rows_in_time(1, 5, whole), Options(on_cpu=("t",)))
     follows_its_states(compiled)
-    assert [one.node for one in compiled.mapped.reasons] == ["t"]
+    assert [one.node for one in compiled.choices.reasons] == ["t"]
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -420,7 +420,7 @@ def test_a_row_attends_to_a_cache_where_it_lies() -> None:
     assert shown.startswith("vs 1x4x256x32 int8") and shown.endswith("kept as 1x4x32x256")
     (packed,) = (op for op in graph.ops if op.kind == "pack_kernels")
     assert packed.inputs == ("q",) and graph.tensors[packed.outputs[0]].elements < 1024
-    assert [(one.op, one.rule.id) for one in compiled.mapped.reasons if one.op == "matmul"] == [
+    assert [(one.op, one.rule.id) for one in compiled.choices.reasons if one.op == "matmul"] == [
         ("matmul", "PRODUCT-ROW")
     ]
     values = {state.input: state.first for state in graph.states}

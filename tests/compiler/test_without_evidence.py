@@ -43,14 +43,14 @@ def no_chains(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_chains")
 def test_the_operator_goes_to_the_cpu() -> None:
     compiled = compile_graph(dense(), Options(verify=False))
-    assert {(reason.node, reason.rule.id) for reason in compiled.mapped.reasons} == {
+    assert {(reason.node, reason.rule.id) for reason in compiled.choices.reasons} == {
         ("fc", "CPU-EVIDENCE"),
         ("next", "CPU-EVIDENCE"),
     }
-    assert "chain" in compiled.mapped.reasons[0].seen
+    assert "chain" in compiled.choices.reasons[0].seen
 
 
 @pytest.mark.usefixtures("no_chains")
 def test_unless_the_user_takes_it() -> None:
     compiled = compile_graph(dense(), Options(verify=False, allow_unproven=True))
-    assert not compiled.mapped.reasons
+    assert not compiled.choices.reasons

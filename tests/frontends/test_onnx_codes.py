@@ -156,4 +156,4 @@ def test_a_product_with_a_factor_runs_on_the_npu() -> None:
               (("a", (1, 2, 32, 40)), ("b", (1, 2, 48, 32)))}  # fmt: skip
     same(data, values, codes=1.0, scale=0.01)
     compiled = compile_graph(read_onnx(data), Options(allow_float=True))
-    assert [r for r in compiled.mapped.reasons if r.op == "matmul"] == []
+    assert [r for r in compiled.choices.reasons if r.op == "matmul"] == []

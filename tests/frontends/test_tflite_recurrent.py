@@ -103,7 +103,7 @@ def test_every_code_is_that_of_tflite(batch: int, zero: int, cell: float, fields
 
 def test_compiles_and_verifies() -> None:
     compiled = compile_graph(read_tflite(model()))
-    assert [reason.rule.id for reason in compiled.mapped.reasons] == ["CPU-STATE"]
+    assert [reason.rule.id for reason in compiled.choices.reasons] == ["CPU-STATE"]
     assert compiled.report is not None
 
 

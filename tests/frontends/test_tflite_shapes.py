@@ -88,7 +88,7 @@ def test_equal_to_the_interpreter(tmp_path: Path) -> None:
 
 def test_compiles_and_verifies() -> None:
     compiled = compile_graph(read_tflite(block()))
-    assert not compiled.mapped.reasons
+    assert not compiled.choices.reasons
     assert compiled.report is not None
 
 

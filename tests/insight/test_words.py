@@ -130,7 +130,7 @@ def test_a_clamp_between_a_convolution_and_its_quantiser_is_quantised() -> None:
     found = coverage(read_onnx(_conv_relu("Relu")))
     assert found.percent == 100.0 and not found.float_nodes
     compiled = atonc.compiler.compile.pipeline.compile_graph(read_onnx(_conv_relu("Relu")), Options(verify=False))
-    on_cpu = {reason.op for reason in compiled.mapped.reasons}
+    on_cpu = {reason.op for reason in compiled.choices.reasons}
     assert "conv" not in on_cpu and "relu" not in on_cpu, "and so it runs"
 
 
@@ -144,7 +144,7 @@ def test_functions_on_float_are_on_the_cpu_because_of_float() -> None:
     compiled = atonc.compiler.compile.pipeline.compile_graph(
         read_onnx(_conv_relu("Relu", quantised=False)), Options(verify=False)
     )
-    rules_by_op = {reason.op: reason.rule.id for reason in compiled.mapped.reasons}
+    rules_by_op = {reason.op: reason.rule.id for reason in compiled.choices.reasons}
     assert rules_by_op["exp"] == "CPU-FLOAT"
 
 

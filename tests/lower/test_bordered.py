@@ -83,7 +83,7 @@ def test_faster_and_what_the_layers_mean(stride: int, zero: int, behind: str) ->
     assert not has_border(off) and windows(off) == {(2, zero)}
     assert has_border(on) and windows(on) == {(1, 0)} and cycles(on) < cycles(off)
     assert on.layout.peak_bytes <= off.layout.peak_bytes
-    assert not on.mapped.reasons and all(grade.grade.rank <= Grade.COMPOSED.rank for grade in on.grades)
+    assert not on.choices.reasons and all(grade.grade.rank <= Grade.COMPOSED.rank for grade in on.grades)
     inputs = make_inputs(graph, 3)
     got, reference = Emulation(on.program, on.graph).run(inputs), run_mapped(on.graph, on.mapped, inputs)
     assert all(np.array_equal(got[name], reference[name]) for name in graph.outputs)
@@ -118,7 +118,7 @@ def test_more_channels_than_a_chain_takes() -> None:
     off, on = compile_graph(graph, OFF), compile_graph(graph, replace(ON, verify=True))
     parts = [t for w in on.mapped.works for g in w.groups for t in g.tasks if t.purpose == Purpose.PART]
     assert windows(off) == {(2, -120)} and windows(on) == {(1, 0)} and cycles(on) < cycles(off)
-    assert parts and not on.mapped.reasons and all(grade.grade.rank <= Grade.COMPOSED.rank for grade in on.grades)
+    assert parts and not on.choices.reasons and all(grade.grade.rank <= Grade.COMPOSED.rank for grade in on.grades)
     inputs = make_inputs(graph, 3)
     got, reference = Emulation(on.program, on.graph).run(inputs), run_mapped(on.graph, on.mapped, inputs)
     assert all(np.array_equal(got[name], reference[name]) for name in graph.outputs)
@@ -153,7 +153,7 @@ def test_other_zero_points_need_no_border() -> None:
 def test_only_seen_forms_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target, "trust_of", TRUST_OF)
     compiled = compile_graph(network(1), replace(ON, silicon="seen"))
-    assert not has_border(compiled) and "conv1" not in {reason.node for reason in compiled.mapped.reasons}
+    assert not has_border(compiled) and "conv1" not in {reason.node for reason in compiled.choices.reasons}
 
 
 def test_free_bytes() -> None:
@@ -183,7 +183,7 @@ def test_windows_that_nothing_is_padded_for(zero: int) -> None:
     net.conv(8)
     off, on = compile_graph(net.graph(), OFF), compile_graph(net.graph(), replace(ON, verify=True))
     assert windows(on) == {(1, 0)} and {size for size, _ in windows(off)} == {2}
-    assert cycles(on) < cycles(off) and not on.mapped.reasons
+    assert cycles(on) < cycles(off) and not on.choices.reasons
     assert all(grade.grade.rank <= Grade.COMPOSED.rank for grade in on.grades)
 
 

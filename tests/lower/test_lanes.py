@@ -43,7 +43,7 @@ def both(graph: Graph, on: Options = ON) -> tuple[Compiled, Compiled]:
     before, after = (Emulation(one.program, one.graph).run(inputs) for one in found)
     assert all(np.array_equal(before[name], after[name]) for name in graph.outputs)
     assert all(grade.grade.rank <= Grade.COMPOSED.rank for one in found for grade in one.grades)
-    assert not any(one.mapped.reasons for one in found)
+    assert not any(one.choices.reasons for one in found)
     return found
 
 
@@ -82,5 +82,5 @@ def test_lanes_do_not_help_where_the_flash_is_the_limit() -> None:
 def test_only_seen_sets_of_chains_with_silicon_seen() -> None:
     graph = layer((28, 28, 16), 96)
     strict = compile_graph(graph, Options(verify=False, silicon="seen"))
-    assert not strict.mapped.reasons and any(len(epoch) > 1 for epoch in chains(strict))
+    assert not strict.choices.reasons and any(len(epoch) > 1 for epoch in chains(strict))
     assert all(one.grade.rank <= Grade.WITHIN.rank for one in strict.grades)

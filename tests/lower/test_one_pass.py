@@ -238,7 +238,7 @@ def test_a_form_that_is_coarser_than_it_declares_is_followed_by_the_next_one(mon
     monkeypatch.setattr(sums, "in_one_pass", boasting)
     compiled = compile_graph(readers(2), Options())
     assert compiled.decisions.disproved == {"y0": (0.4,), "y1": (0.4,)}
-    assert not compiled.mapped.reasons and compiled.report is not None
+    assert not compiled.choices.reasons and compiled.report is not None
     assert all(check.max_diff <= check.limit for check in compiled.report.checks)
 
 
@@ -246,4 +246,4 @@ def test_and_in_the_end_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where every form declares too little."""
     monkeypatch.setattr(verify, "_limit", lambda op, declared: -1.0 * (not declared.on_cpu))
     compiled = compile_graph(readers(1), Options())
-    assert [reason.rule.id for reason in compiled.mapped.reasons] == ["COARSE"]
+    assert [reason.rule.id for reason in compiled.choices.reasons] == ["COARSE"]

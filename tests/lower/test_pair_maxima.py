@@ -47,7 +47,7 @@ def test_small_pictures(shape: Shape, window: Shape, stride: Shape, pads: Shape,
 def test_published_networks_with_small_pictures_stay_on_the_npu(shape: Shape, window: Shape) -> None:
     graph = pooled(shape, window, window if window[1] == 1 else (1, 1), (0, 0, 0, 0))
     assert not any(isinstance(unit, PoolConfig) for unit in units_of(graph))
-    assert not compile_graph(graph).mapped.reasons
+    assert not compile_graph(graph).choices.reasons
 
 
 def test_usual_pictures_take_pool_units() -> None:

@@ -59,7 +59,7 @@ def check(graph: Graph, values: dict[str, Any], asked: Options, evidence: bool =
     options = replace(asked, allow_unproven=not evidence)
     compiled = compile_canonical(graph, graph, options, memories(options))
     packed = [] if asked.schedule_with else ["pack_kernels"]
-    assert [reason.op for reason in compiled.mapped.reasons] == packed
+    assert [reason.op for reason in compiled.choices.reasons] == packed
     unseen = {finding.seen for finding in compiled.findings if evidence or finding.rule.id != "E01"}
     assert unseen == ({str(BY_THEM)} if evidence and asked.schedule_with else set())
     emulation = Emulation(compiled.program, compiled.graph)
@@ -121,7 +121,7 @@ def test_a_row_of_deep_sums_stays_on_the_cpu_where_columns_lie_in_a_row() -> Non
     """There no unit sums so much at once and the CPU reads whole vectors; else packing beats gathering."""
     graph = product((1, 200), (300, 200), (False, True), (-128, 3, 0))
     compiled = compile_canonical(graph, graph, BY_CPU, memories(BY_CPU))
-    assert [reason.rule.id for reason in compiled.mapped.reasons] == ["PRODUCT-ROW"]
+    assert [reason.rule.id for reason in compiled.choices.reasons] == ["PRODUCT-ROW"]
     across = product((1, 200), (200, 300), (False, False), (-128, 3, 0))
     check(across, random_codes(across), BY_CPU)
 
@@ -179,7 +179,7 @@ def test_terms_are_the_product() -> None:
 def test_what_stays_on_the_cpu(a: Shape, b: Shape, rule: str) -> None:
     graph = product(a, b, (False, False), (0, 0, 0))
     compiled = compile_canonical(graph, graph, BY_CPU, memories(BY_CPU))
-    assert [reason.rule.id for reason in compiled.mapped.reasons] == [rule]
+    assert [reason.rule.id for reason in compiled.choices.reasons] == [rule]
 
 
 @pytest.mark.parametrize("less", [{"distrust": ("S11",)}, {"silicon": "seen"}, {"schedule_without": ("attention",)}])
@@ -187,7 +187,7 @@ def test_only_where_the_argument_is_believed(less: dict[str, Any]) -> None:
     graph = product((64, 64), (64, 64), (False, False), (0, 0, 0))
     plain = replace(BY_CPU, **less)
     compiled = compile_canonical(graph, graph, plain, memories(plain))
-    assert [reason.rule.id for reason in compiled.mapped.reasons] == ["PRODUCT-UNPROVEN"]
+    assert [reason.rule.id for reason in compiled.choices.reasons] == ["PRODUCT-UNPROVEN"]
 
 
 def attention_onnx() -> bytes:
@@ -220,7 +220,7 @@ def attention_tflite() -> bytes:
 def test_attention_of_model_files(source: Any) -> None:
     read = read_onnx if source is attention_onnx else read_tflite
     compiled = compile_graph(read(source()), Options(schedule_with=("engine-kernels",)))
-    assert {reason.op for reason in compiled.mapped.reasons} <= {"softmax", "quantize", "dequantize"}
+    assert {reason.op for reason in compiled.choices.reasons} <= {"softmax", "quantize", "dequantize"}
     assert compiled.report is not None and {found.seen for found in compiled.findings} == {str(BY_THEM)}
     packing = [task for work in compiled.mapped.works for task in tasks_of(work.groups) if "kernels of" in task.title]
     assert packing and {task.purpose for task in packing} == {Purpose.KERNELS}

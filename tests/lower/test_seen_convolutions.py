@@ -78,7 +78,7 @@ CASES = {
 @pytest.mark.parametrize("graph", CASES.values(), ids=CASES.keys())
 def test_a_convolution_stays_on_the_npu(graph: Graph) -> None:
     compiled = compile_graph(graph, Options(silicon="seen"))
-    assert not compiled.mapped.reasons, compiled.mapped.reasons[0]
+    assert not compiled.choices.reasons, compiled.choices.reasons[0]
     assert compiled.grades and all(epoch.grade in ALLOWED for epoch in compiled.grades)
     assert compiled.report is not None and compiled.report.outputs[0].within1_percent == 100
     emulation, inputs = Emulation(compiled.program, compiled.graph), random_inputs(graph, 3)

@@ -91,6 +91,6 @@ CASES = {
 @pytest.mark.parametrize("graph", CASES.values(), ids=CASES.keys())
 def test_seen_forms_do_it(graph: Graph) -> None:
     compiled = compile_graph(graph, Options(silicon="seen"))
-    assert not compiled.mapped.reasons
+    assert not compiled.choices.reasons
     assert compiled.grades and all(epoch.grade in (Grade.SEEN, Grade.WITHIN) for epoch in compiled.grades)
     assert compiled.report is not None and compiled.report.outputs[0].within1_percent == 100

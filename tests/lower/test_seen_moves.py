@@ -22,7 +22,7 @@ TRUSTED = {Grade.SEEN, Grade.ONCE, Grade.WITHIN}
 def compiled_as_seen(graph: Graph) -> Compiled:
     """All of it on the NPU, in forms that are seen, and with the bits that these mean."""
     compiled = compile_graph(graph, Options(silicon="seen", verify=False))
-    assert not compiled.mapped.reasons
+    assert not compiled.choices.reasons
     assert compiled.grades and {epoch.grade for epoch in compiled.grades} <= TRUSTED
     inputs = make_inputs(compiled.graph, 1)
     got = Emulation(compiled.program, compiled.graph).run(inputs)

@@ -51,7 +51,7 @@ def by_channel(factors: Shape) -> Graph:
 def on_the_npu(graph: Graph) -> Compiled:
     """Compiles for what was seen: all on the NPU, no worse form, and the emulator gives what the recipe means."""
     compiled = compile_graph(graph, Options(silicon="seen"))
-    assert not compiled.mapped.reasons, compiled.mapped.reasons[0]
+    assert not compiled.choices.reasons, compiled.choices.reasons[0]
     assert compiled.grades and all(epoch.grade in ALLOWED for epoch in compiled.grades)
     emulation, inputs = Emulation(compiled.program, compiled.graph), random_inputs(graph, 3)
     soil(emulation)

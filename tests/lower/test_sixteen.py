@@ -274,7 +274,7 @@ def test_a_mean_keeps_to_divisors_that_were_seen() -> None:
     """2^20 / 33 pixels is more than any published POOL multiplies by."""
     graph = elementwise("mean", wide("x", (1, 3, 11, 16)), wide("z", (1, 16), 0.3e-4), axes=(1, 2))
     compiled = compile_graph(graph, Options(silicon="seen"))
-    assert not compiled.mapped.reasons
+    assert not compiled.choices.reasons
     assert compiled.report is not None and all(one.max_diff <= one.limit for one in compiled.report.checks)
 
 
@@ -321,7 +321,7 @@ def test_one_unit_scales_and_adds_where_that_may_be_relied_on(name: str) -> None
     one, scaled_first = (compile_graph(graph, Options(distrust=without)) for without in ((), ("S6",)))
     assert one.cost.latency_ms < scaled_first.cost.latency_ms
     errors = [compiled.mapped.context.semantics["op"].error for compiled in (one, scaled_first)]
-    assert not one.mapped.reasons and not scaled_first.mapped.reasons and errors[0] < errors[1]
+    assert not one.choices.reasons and not scaled_first.choices.reasons and errors[0] < errors[1]
 
 
 REFUSED = {
@@ -398,7 +398,7 @@ def network():
 
 def test_a_network_runs_on_the_npu_alone(network) -> None:
     """Every layer verified on the emulator, with published forms only."""
-    assert not network.mapped.reasons
+    assert not network.choices.reasons
     assert not [one for one in network.findings if one.rule.id == "E01"]
     assert 0 < network.report.worst_layer <= MOST_CODES * WIDE_STEP
 

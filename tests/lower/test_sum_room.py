@@ -53,7 +53,7 @@ def test_no_input_takes_a_sum_beyond_24_bits(
     """All features at one end of their codes, and noise of full scale."""
     graph = layer(dtype, inputs, kernel, zero)
     compiled = compile_graph(graph, Options(verify=False))
-    assert not compiled.mapped.reasons
+    assert not compiled.choices.reasons
     noise = np.random.default_rng(9).choice(ENDS[dtype], graph.tensors["x"].shape)
     for codes in (np.full_like(noise, ENDS[dtype][0]), np.full_like(noise, ENDS[dtype][1]), noise):
         seen = largest_sums(compiled, monkeypatch, {"x": codes.astype(dtype)})

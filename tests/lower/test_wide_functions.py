@@ -68,7 +68,7 @@ def test_every_code_is_what_it_declares(kind: str, reach: float, largest: float,
 
 def test_published_forms_only() -> None:
     compiled = compile_graph(function("silu", 6.0, 6.0), Options())
-    assert not compiled.mapped.reasons and not [one for one in compiled.findings if one.rule.id == "E01"]
+    assert not compiled.choices.reasons and not [one for one in compiled.findings if one.rule.id == "E01"]
     assert 0 < compiled.report.worst_layer <= MOST_ERROR
 
 
@@ -90,7 +90,7 @@ def test_the_npu_is_never_the_slower_way(kind: str, tables: int) -> None:
     for values in (least, least + 16, 3 * least):
         graph = function(kind, reach, largest, (1, 1, 1, values))
         compiled = compile_graph(graph, Options())
-        assert not compiled.mapped.reasons
+        assert not compiled.choices.reasons
         machine = compiled.target.machine
         by_cpu = cpu_step_cost(graph.ops[0], graph, machine).cpu_cycles
         assert compiled.cost.latency_ms < by_cpu / machine.clocks.cpu_mhz / 1e3
@@ -107,7 +107,7 @@ def test_a_layer_in_one_pass_reads_what_the_function_stores_without_its_lowest_b
     silu = Op("silu", "silu", ("r",), ("x",), {}, ("silu",))
     graph = replace(layer, tensors={"r": given, **layer.tensors}, ops=(silu, *layer.ops), inputs=("r",))
     compiled = compile_graph(graph, Options())
-    assert not compiled.mapped.reasons
+    assert not compiled.choices.reasons
     step = compiled.mapped.context.coarse["x"].step
     codes = {"r": np.resize(CODES, x.shape).astype(np.int16)}
     found = Emulation(compiled.program, graph).run(codes, observe=True)["x"].astype(int)

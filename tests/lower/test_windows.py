@@ -141,7 +141,7 @@ def test_seven_by_seven_in_three_chains_of_which_the_last_adds_the_others(zero: 
     of it passes the gate of evidence, also where the zero point is 0."""
     graph = conv_graph(24, 24, 3, 24, kernel=(7, 7), padding=(3, 3, 3, 3), zero=zero)
     compiled = compile_canonical(graph, graph, OPTIONS, memories(OPTIONS))
-    assert not compiled.mapped.reasons
+    assert not compiled.choices.reasons
     parts = [epoch for epoch in compiled.program.epochs if any("CONVACC" in name for name in epoch.units)]
     assert [sum("CONVACC" in name for name in epoch.units) for epoch in parts] == [3, 4, 4]
     assert sum("ARITH" in name for name in parts[-1].units) == 3  # two sums and the codes

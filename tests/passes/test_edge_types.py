@@ -52,7 +52,7 @@ def test_the_remedy_names_the_width_of_the_codes() -> None:
 def test_the_program_gives_the_same_codes_without_conversions() -> None:
     options = Options(input_type="int16", output_type="int16")
     compiled = compile_graph(network(), options)
-    assert not compiled.mapped.reasons
+    assert not compiled.choices.reasons
     codes = np.random.default_rng(0).integers(-32768, 32767, SHAPE).astype(np.int16)
     (found,) = Emulation(compiled.program, compiled.graph).run({"x": codes}).values()
     floats = compile_graph(network(), Options())

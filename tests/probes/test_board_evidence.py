@@ -57,7 +57,7 @@ def test_what_passed_is_seen(bench: Bench) -> None:
     """`--silicon seen` then takes what only an argument allowed before."""
     assert "S5" in plainly(LOWEST).silicon.by_argument
     found = bench.compiled(LOWEST, silicon="seen")
-    assert not found.mapped.reasons and set(found.silicon.by_argument) == set()
+    assert not found.choices.reasons and set(found.silicon.by_argument) == set()
     assert Feature("CONVACC FSUB", "signed", -128) in shown(found)
 
 
@@ -65,7 +65,7 @@ def test_a_wrong_padding_is_found(bench: Bench) -> None:
     before = plainly(ROWS)
     assert "S2" in before.silicon.by_argument
     found = bench.compiled(ROWS, {BAND: "wrong first=0 got=01 want=02"})
-    assert "S2" not in found.silicon.by_argument and not found.mapped.reasons
+    assert "S2" not in found.silicon.by_argument and not found.choices.reasons
     assert {one.value for one in shown(found) if one.name == "CONVACC pads left right top bottom"} == {"1 1 1 1"}
     assert found.cost.cycles > before.cost.cycles
 
@@ -94,7 +94,7 @@ def test_kernels_from_ram_that_were_refuted_stay_in_flash(bench: Bench) -> None:
     row = evidence_row(BoardEvidence(refuted=frozenset(from_ram), board="stm32n6570-dk"))
     file.write_text(json.dumps({"format": FORMAT, "version": VERSION, **row}))
     found = compile_graph(LANES, Options(verify=False, resident="all", evidence=str(file)))
-    assert not found.mapped.reasons and found.cost.cycles == before.cost.cycles and not from_ram & shown(found)
+    assert not found.choices.reasons and found.cost.cycles == before.cost.cycles and not from_ram & shown(found)
 
 
 def test_a_corrupted_line_changes_nothing(bench: Bench) -> None:

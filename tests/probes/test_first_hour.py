@@ -113,7 +113,7 @@ def test_a_chip_as_emulated_makes_forms_seen(hour: Hour) -> None:
 
 def test_a_wrong_pad_on_top_stays_refused(hour: Hour) -> None:
     found = hour.compiled("pad on top alone", TOP)
-    assert pads(found) == {"0 0 0 0"} and not found.mapped.reasons
+    assert pads(found) == {"0 0 0 0"} and not found.choices.reasons
     assert found.cost.cycles > hour.compiled(AS_EMULATED, TOP).cost.cycles
     below = Feature(PADS, "3x3/1", "0 0 0 1")
     assert hour.trust("pad on top alone").grade(below).grade == Grade.SEEN  # that one works
@@ -152,7 +152,7 @@ def test_kernels_leave_a_memory_from_which_they_came_wrong(hour: Hour) -> None:
 def test_kernels_stay_in_flash_where_ram_is_wrong(hour: Hour) -> None:
     """Although the control of all convolutions reads them from there: that with kernels in flash passes."""
     found = hour.compiled("kernels in the NPU's RAM", LANES, resident="all")
-    assert kernels(found) == {"flash"} and not found.mapped.reasons
+    assert kernels(found) == {"flash"} and not found.choices.reasons
     assert found.cost.cycles > hour.compiled(AS_EMULATED, LANES, resident="all").cost.cycles
 
 

@@ -17,7 +17,7 @@ from atonc.insight.quantizing.graph import FloatGraph, layers_of, make_plan
 from atonc.insight.quantizing.judge import QuantizationJudge, Signal
 from atonc.insight.quantizing.loading import load
 from atonc.insight.quantizing.run import QuantizationWork, quantize
-from atonc.insight.quantizing.scales import LOW, Curve, Tuning, assign
+from atonc.insight.quantizing.scales import LOW, FunctionValues, Tuning, assign
 from atonc.insight.quantizing.types import QuantizeOptions
 from atonc.insight.quantizing.write import codes_reach
 from tests.quantizing.float_models import Build, save
@@ -114,9 +114,9 @@ def test_codes_are_not_spent_where_a_function_is_flat(tmp_path: Path) -> None:
 
 def test_a_function_is_flat_at_both_ends_or_at_none() -> None:
     points = np.linspace(-10, 10, 2001)
-    low, high = Curve("y", points, 1 / (1 + np.exp(-points))).told_apart(1 / 128)
+    low, high = FunctionValues("y", points, 1 / (1 + np.exp(-points))).told_apart(1 / 128)
     assert low == pytest.approx(-high) and high == pytest.approx(np.log(255), abs=0.02)
-    low, high = Curve("y", points, np.where(points < 0, 0.1 * points, points)).told_apart(0.1)
+    low, high = FunctionValues("y", points, np.where(points < 0, 0.1 * points, points)).told_apart(0.1)
     assert low == pytest.approx(-9.5, abs=0.02) and high == pytest.approx(9.95, abs=0.02)
 
 

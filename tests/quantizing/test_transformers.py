@@ -224,7 +224,7 @@ def test_a_quantised_transformer_is_compiled_without_float_operators(tmp_path: P
     made = quantize(save(tmp_path, transformer("pow divided", mask)), data, QuantizeOptions(objective="accuracy"))
     assert made.chosen.snr_db > 25 and made.float_nodes == ()
     compiled = compiled_model(made.model, "stm32n6570-dk")
-    assert not [reason.node for reason in compiled.mapped.reasons if reason.rule.id == "CPU-FLOAT"]
+    assert not [reason.node for reason in compiled.choices.reasons if reason.rule.id == "CPU-FLOAT"]
 
 
 def test_sixteen_bits_go_through_norms(tmp_path: Path) -> None:

@@ -132,14 +132,14 @@ def test_options_say_what_they_bring() -> None:
     assert (said["latency_ms"], said["fits"], said["marks"]) == (1.5, True, [])
     coarse = replace(NOW, latency_ms=1.0, error=3.02, unseen=2, cosine=0.9706, flash_bytes=7048)
     assert _tried(NOW, coarse, "you give integers").brings == (
-        "1.00 ms (-50.0 %), flash +2.0 KiB, cosine 0.9706 (now 0.9900); you give integers; 2 epochs not seen in ST "
+        "1.00 ms (-50 %), flash +2.0 KiB, cosine 0.9706 (now 0.9900); you give integers; 2 epochs not seen in ST "
         "programs; max error 3.02 LSB instead of 1"
     )
 
 
 def test_a_bound_is_told_as_one() -> None:
     bound = replace(NOW, latency_ms=1.5, ram_bytes=1040 * KIB, at_most=True)
-    assert _tried(NOW, bound).brings.startswith("at most 1.50 ms (-25.0 %), RAM +40.0 KiB")
+    assert _tried(NOW, bound).brings.startswith("at most 1.50 ms (-25 %), RAM +40.0 KiB")
 
 
 def test_options_are_ranked_by_time_and_those_that_bring_nothing_are_left_out() -> None:

@@ -81,7 +81,7 @@ def test_without_the_argument_sets_are_seen_and_bits_the_same(name: str) -> None
     believed = Trust(distrusted=frozenset({"S1"}))
     assert any(not believed.allows(believed.grade(feature)) for feature in sets_of(default))
     assert sets_of(strict) and all(believed.allows(believed.grade(feature)) for feature in sets_of(strict))
-    assert [r.node for r in strict.mapped.reasons] == [r.node for r in default.mapped.reasons]
+    assert [r.node for r in strict.choices.reasons] == [r.node for r in default.choices.reasons]
     inputs = make_inputs(default.graph, 5)
     one, other = (Emulation(each.program, each.graph).run(inputs) for each in (default, strict))
     assert all(np.array_equal(one[output], other[output]) for output in one)

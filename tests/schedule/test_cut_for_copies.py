@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from atonc.compiler.compare.inputs import make_inputs
-from atonc.compiler.compile import pipeline
 from atonc.compiler.compile.pipeline import Compiled, compile_graph
 from atonc.compiler.ir import Graph
 from atonc.compiler.lower.map_ops import map_ops
@@ -21,6 +20,7 @@ from atonc.compiler.plan.task import Task, TaskGroup
 from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.request.options import Options
 from atonc.compiler.schedule.pack import pack
+from atonc.compiler.search import generators
 from atonc.compiler.search.build import build
 from atonc.compiler.search.candidate import Setting
 from atonc.compiler.search.generators import GENERATORS, cut_kernels, reserve_engines
@@ -73,7 +73,7 @@ def without(*levers: ModuleType) -> tuple[Generator, ...]:
 
 def test_kernels_are_cut_for_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     plain, after = compile_graph(starved(), PLAIN), ahead()
-    monkeypatch.setattr(pipeline, "GENERATORS", without(cut_kernels, reserve_engines))
+    monkeypatch.setattr(generators, "GENERATORS", without(cut_kernels, reserve_engines))
     before = compile_graph(starved(), AHEAD)
     assert cycles(after) < cycles(before) < cycles(plain)
     assert same(plain, after) and after.layout.peak_bytes == plain.layout.peak_bytes
@@ -130,7 +130,7 @@ def test_epochs_leave_as_many_engines_as_asked() -> None:
 def test_a_part_of_large_kernels_stays_in_ram(monkeypatch: pytest.MonkeyPatch) -> None:
     options = Options(verify=False, resident="100k")
     plain, after = compile_graph(starved(), PLAIN), compile_graph(starved(), options)
-    monkeypatch.setattr(pipeline, "GENERATORS", without(cut_kernels))
+    monkeypatch.setattr(generators, "GENERATORS", without(cut_kernels))
     before = compile_graph(starved(), options)
     assert before.layout.memory.resident_bytes < after.layout.memory.resident_bytes <= 100 * 1024
     assert cycles(after) < cycles(before) < cycles(plain) and same(plain, after)

@@ -73,7 +73,7 @@ def test_one_epoch_with_the_same_bits(kernel: int) -> None:
     assert len(merges(averaged)) == 1 and len(averaged.program.epochs) == 1 < len(off.program.epochs)
     assert cycles(averaged) < 0.65 * cycles(off)
     assert averaged.layout.peak_bytes <= off.layout.peak_bytes + 32  # the means lie beside the picture now
-    assert all(grade.grade.rank <= Grade.COMPOSED.rank for grade in averaged.grades) and not averaged.mapped.reasons
+    assert all(grade.grade.rank <= Grade.COMPOSED.rank for grade in averaged.grades) and not averaged.choices.reasons
     inputs = make_inputs(layer(kernel), 3)
     one, two = (Emulation(c.program, c.graph).run(inputs) for c in (averaged, off))
     assert all(np.array_equal(one[name], two[name]) for name in one)

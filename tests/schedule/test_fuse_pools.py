@@ -126,7 +126,7 @@ def test_faster_with_the_same_bits(name: str) -> None:
     on, off = (compile_graph(GRAPHS[name](), options) for options in (ON, OFF))
     assert len(merges(on)) == 1 and not merges(off) and len(on.program.epochs) <= len(off.program.epochs)
     assert cycles(on) < 0.9 * cycles(off) and on.layout.peak_bytes <= off.layout.peak_bytes
-    assert all(grade.grade.rank <= Grade.COMPOSED.rank for grade in on.grades) and not on.mapped.reasons
+    assert all(grade.grade.rank <= Grade.COMPOSED.rank for grade in on.grades) and not on.choices.reasons
     assert all(np.array_equal(one, two) for one, two in zip(outputs(on), outputs(off), strict=True))
 
 
@@ -186,7 +186,7 @@ def test_a_layer_on_the_cpu_may_read_the_result() -> None:
     pool(net)
     net.op("softmax", (1, 16, 16, 16), scale=1 / 256, zero=-128, beta=1.0, axis=-1)
     compiled = compile_graph(net.graph(), ON)
-    assert [reason.node for reason in compiled.mapped.reasons] == ["softmax2"] and len(merges(compiled)) == 1
+    assert [reason.node for reason in compiled.choices.reasons] == ["softmax2"] and len(merges(compiled)) == 1
 
 
 def test_explain_has_a_line_for_both(chained: Compiled) -> None:

@@ -170,7 +170,7 @@ def test_a_layer_has_one_name_in_all_views(plain: CompileView, tmp_path: Path) -
         assert set(re.findall(r"conv2_\w+", "\n".join(lines))) == {"conv2_conv"}
     assert compiled.report is not None
     assert {c.node for c in compiled.report.checks} <= {one.name for one in network.layers}
-    assert {reason.node for reason in compiled.mapped.reasons} <= {one.name for one in network.layers}
+    assert {reason.node for reason in compiled.choices.reasons} <= {one.name for one in network.layers}
     assert {step.layer for step in network.steps} <= {one.name for one in network.layers}
 
 

@@ -67,11 +67,6 @@ class Mapped:
     def on_cpu(self) -> frozenset[str]:
         return frozenset(self.reason_of)
 
-    @property
-    def reasons(self) -> tuple[CpuReason, ...]:
-        """In the order of the graph."""
-        return tuple(self.reason_of.values())
-
     @cached_property
     def choices(self) -> Choices:
         forms = self.forms

@@ -23,6 +23,7 @@ from atonc.compiler.search.candidate import Candidate, Setting
 from atonc.compiler.search.generators import GENERATORS, row_tiles
 from atonc.compiler.search.log import Verdict
 from atonc.compiler.search.loop import search
+from atonc.compiler.select.choices import Choices
 from atonc.compiler.select.decisions import FIRST
 from atonc.insight.estimating.assume import QuietRun, has_shifted_weights, is_float, with_codes, with_plain_values
 from atonc.insight.explain.ours import own_steps
@@ -133,7 +134,7 @@ def _estimate(name: str, built: Candidate, assumed: tuple[str, ...], notes: tupl
         source=graph,
         graph=graph,
         lowered=lambda: made.mapped,
-        choices=made.mapped.choices,
+        choices=Choices(made.mapped.reason_of, {}, {}, 0.0, (), made.mapped.stripes),  # no reasons: forms are shared
         scheduled=made.scheduled,
         layout=made.layout,
         program=made.program,

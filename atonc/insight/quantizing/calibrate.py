@@ -18,7 +18,7 @@ from atonc.insight import workers
 from atonc.insight.quantizing.graph import FloatGraph, LinearLayer, ScalePlan, roots_of
 from atonc.insight.quantizing.observe import part_of, run, session, watch
 from atonc.insight.quantizing.samples import Feed
-from atonc.insight.quantizing.scales import Curve, Seen
+from atonc.insight.quantizing.scales import FunctionValues, Seen
 from atonc.machine.base import progress
 from atonc.machine.base.errors import ModelError
 
@@ -194,7 +194,7 @@ def arguments(graph: FloatGraph, plan: ScalePlan) -> dict[str, tuple[str, list[A
     return found
 
 
-def _curve(graph: FloatGraph, nodes: list[Any], name: str, result: str, one: Seen) -> Curve:
+def _curve(graph: FloatGraph, nodes: list[Any], name: str, result: str, one: Seen) -> FunctionValues:
     """`nodes`: of the function."""
     from onnx import TensorProto, helper, numpy_helper
 
@@ -203,4 +203,4 @@ def _curve(graph: FloatGraph, nodes: list[Any], name: str, result: str, one: See
     stored = [numpy_helper.from_array(graph.constants[n], n) for n in constants]
     given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, points.shape)]
     values = run(session(part_of(graph.model, nodes, given, [result], stored)), {name: points})[0]
-    return Curve(result, points, values.reshape(-1).astype(np.float64))
+    return FunctionValues(result, points, values.reshape(-1).astype(np.float64))

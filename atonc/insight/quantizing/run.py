@@ -284,14 +284,15 @@ class QuantizationWork(Workbench):
 
     def clipped_inside(self, tried: TriedModel) -> tuple[ClippedTensor, ...]:
         """By the ranges that the other half taught; frames in order are not counted."""
+        if self.judge.carried.states:
+            return ()
         plan, counts = self.plan(tried.tuning), defaultdict[str, Array](lambda: np.zeros(2, np.int64))
         states = tried.state, tried.state.other
         for half, model, state in zip(self.halves, tried.models, states, strict=False):
             assert state is not None
             ends = {name: found[decoded(name)] for found in [reaches(model)] for name in plan.tensors
                     if not state.seen[name].curve and decoded(name) in found}  # fmt: skip
-            feeds = () if self.judge.carried.states else half.judge.feeds
-            for values in watch(state.graph.model, feeds, list(ends), "counting clipped values"):
+            for values in watch(state.graph.model, half.judge.feeds, list(ends), "counting clipped values"):
                 for name, (low, high) in ends.items():
                     beyond = (values[name] < low) | (values[name] > high)
                     counts[name] += int(beyond.sum()), beyond.size

@@ -103,7 +103,7 @@ class Seen:
     values: Array  # rows x channels
     weights: Array | None = None  # per channel: how much of an error reaches the outputs of the layers that read it
     tops: Array | None = None  # per channel: the largest value, without its sign
-    curve: Curve | None = None  # the function that alone reads it
+    curve: FunctionValues | None = None  # the function that alone reads it
 
     @cached_property
     def by_entropy(self) -> tuple[float, float]:
@@ -113,7 +113,7 @@ class Seen:
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class FunctionValues:
     """A function of one value between two tensors with codes (SiLU, hard-swish, leaky ReLU), which is one table. What
     its argument loses matters by what becomes of it: codes for arguments of which it makes nearly the same, such as
     SiLU of -20 to -5, are missing elsewhere."""

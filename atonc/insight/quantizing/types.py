@@ -87,14 +87,14 @@ class QuantizeOptions:
 
     samples: int = option(USUAL_SAMPLES, "--samples", DATA, "maximum number of samples", metavar="N", parse=count)
     mean: tuple[str, ...] = option(
-        (), "--mean", DATA, "subtracted from the pixels of images, one number or one per channel",
+        (), "--mean", DATA, "subtracted from the pixels of images",
         metavar="M[,M,M]", parse=numbers,
     )  # fmt: skip
     std: tuple[str, ...] = option(
         (), "--std", DATA, "pixels of images are divided by it, after --mean", metavar="S[,S,S]", parse=numbers
     )
     state: tuple[str, ...] = option(
-        (), "--state", DATA, "OUT=IN, or auto, by names: states of frames in order, one scale for both ends",
+        (), "--state", DATA, "OUT=IN, or auto: states of frames in order",
         metavar="PAIRS", parse=names,
     )  # fmt: skip
     fixed_shapes: dict[str, Any] = option(
@@ -103,8 +103,7 @@ class QuantizeOptions:
         metavar="SHAPES", parse=shapes, takes=RARE,
     )  # fmt: skip
     cut_outputs: tuple[str, ...] = option(
-        (), "--cut-output-tensors", MODEL, "the model ends with these tensors; NMS is cut automatically, or refused "
-        "with none", metavar="NAMES", parse=names,
+        (), "--cut-output-tensors", MODEL, "ends of the model; NMS is cut automatically", metavar="NAMES", parse=names,
     )  # fmt: skip
     calibration: str = option(
         "output", "--calibration", METHOD, "how ranges of activations are chosen",
@@ -128,10 +127,10 @@ class QuantizeOptions:
         EIGHT_BITS, "--bits", RESULT, "bits of weights; 4: where --max-loss allows", takes=Takes(choices=BITS),
     )  # fmt: skip
     max_flash: int = option(
-        0, "--max-flash", RESULT, "limit for weights and constants; implies --bits mixed", metavar="SIZE", parse=size,
+        0, "--max-flash", RESULT, "for weights and constants; implies --bits mixed", metavar="SIZE", parse=size,
     )  # fmt: skip
     wide: str = option(
-        "", "--wide", RESULT, "16-bit activations until output errors are at most this",
+        "", "--wide", RESULT, "16-bit activations, up to this output error",
         metavar="SHARE|DB", parse=wide_target,
     )  # fmt: skip
     images: str = again(EvaluateOptions, "images", DATA)

@@ -23,7 +23,7 @@ MODES = {
     **{"board": "board", "target": "target", "target-io-only": "target"},
 }
 _BATCHES = f"samples (default {SAMPLES}, more if the verdict is unclear; with -vi: all)"
-_FRAMES = "networks with states: frames of each sequence (default 20 synthetic ones, or all of a file); -b: sequences"
+_FRAMES = "networks with states: frames of each of -b sequences (default 20 synthetic ones, or all of a file)"
 _INPUTS = "inputs by name in .npz, or .npy, .csv, or images; an array labels has the right classes"
 _OUTPUTS = "outputs to compare with, in the same formats, before those of the model's own kernels"
 _RANGES = "random values between these instead of natural-looking inputs; a pair for each input, or one for all"
@@ -37,15 +37,15 @@ _BUILT = (
     "its hash in st_ai_output here, beside the model or in the folder of -o; the model is compiled only where none fits"
 )
 _BISECT = (
-    "with --mode target: find the first layer whose bytes differ from the emulator's, and say whether CPU, NPU, memory "
-    "or transfer is the likely cause"
+    "with --mode target: find the first layer whose bytes differ from the emulator's, and the "
+    "likely cause (CPU, NPU, memory, transfer)"
 )
 _LINE = "with --mode target: the line to the board, serial[:PORT][:BAUD] or socket:HOST:PORT"
 _RECORD = "with --mode target: write inputs, outputs, times and versions, so that others can check them"
 _RECORD_BOARD = "with --record: what it ran on, such as stm32n6570-dk or 'virtual board'"
 _RECORD_LICENCE = "with --record: under which licence others may use it, such as CC0-1.0"
 _PAGE = "write a page: of a sequence the drift over time; with --mode target the report with the measured times"
-_CLOSE = "minimum cosine of an output; below it, an output passes if the reference's own kernels differ as much"
+_CLOSE = "minimum cosine of an output, unless the reference's own kernels differ as much"
 _PATIENCE = "with --mode target: seconds that an inference may take"
 _RUNTIME = "with --mode board: a folder with ST's LL_ATON sources and CMSIS headers, instead of our runtime"
 _CSV = f"write them as NAME_val_m_inputs_1.csv and so on too (into {FOLDER} without -o)"

@@ -9,10 +9,10 @@ What an object worked out of its fields is no part of it.
 
 from __future__ import annotations
 
-import copyreg
 import hashlib
 import io
 import pickle
+import pickletools
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
@@ -91,7 +91,13 @@ def _hash(kind: str, *parts: bytes) -> bytes:
 
 
 _PACKAGE = "atonc."
-_new: Any = vars(copyreg)["__newobj__"]  # by which `pickle` knows that no constructor is called
+# what data needs; BUILD is not among them, which sets attributes of whatever is there, of classes too
+_OPCODES = """
+    PROTO FRAME STOP MARK MEMOIZE BINGET LONG_BINGET BINPERSID NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 LONG1
+    BINFLOAT SHORT_BINUNICODE BINUNICODE BINUNICODE8 SHORT_BINBYTES BINBYTES BINBYTES8 BYTEARRAY8 EMPTY_TUPLE TUPLE1
+    TUPLE2 TUPLE3 TUPLE EMPTY_LIST APPEND APPENDS EMPTY_DICT SETITEM SETITEMS EMPTY_SET ADDITEMS FROZENSET
+    STACK_GLOBAL NEWOBJ REDUCE
+"""
 _PLAIN = {
     (kind.__module__, kind.__qualname__)
     for kind in (bytearray, complex, Counter, Fraction, frozenset, OrderedDict, range, set, slice)
@@ -109,15 +115,25 @@ def packed(value: object, known: tuple[object, ...] = ()) -> bytes:
         _Writer(file, known).dump(value)
     except (pickle.PicklingError, RecursionError) as error:
         raise NoContentError(str(error)) from None
+    if strange := _strange(file.getvalue()):
+        raise NoContentError(f"{strange} is not data")
     return file.getvalue()
 
 
 def unpacked(content: bytes | memoryview, known: tuple[object, ...] = ()) -> Any:
     """BadValueError for anything but what `packed` gave: hostile bytes are refused in many ways."""
     try:
+        if strange := _strange(content):
+            raise BadValueError(f"{strange} is not data")
         return _Reader(io.BytesIO(content), known).load()
     except Exception as error:
         raise BadValueError(f"{type(error).__name__}: {str(error)[:80]}") from None
+
+
+def _strange(content: bytes | memoryview) -> str:
+    """The first operation that no data needs."""
+    allowed = frozenset(_OPCODES.split())
+    return next((code.name for code, _, _ in pickletools.genops(bytes(content)) if code.name not in allowed), "")
 
 
 class _Writer(pickle.Pickler):
@@ -134,12 +150,10 @@ class _Writer(pickle.Pickler):
             if isinstance(value, Enum):
                 return kind, (value.value,)
             names = _fields(kind)
-            return (
-                (_new, (kind,), {name: getattr(value, name) for name in names}) if names is not None else NotImplemented
-            )
+            return NotImplemented if names is None else (_made, (kind, *(getattr(value, name) for name in names)))
         if kind.__module__ == "numpy" and hasattr(value, "dtype") and not value.dtype.hasobject:
             return _array, (value.dtype.str, value.shape, value.tobytes(), kind.__name__ == "ndarray")
-        if value is _array or (isinstance(value, type) and _is_data(value)):
+        if value is _array or value is _made or (isinstance(value, type) and _is_data(value)):
             return NotImplemented
         raise NoContentError(f"a {kind.__qualname__} has no bytes")
 
@@ -153,8 +167,8 @@ class _Reader(pickle.Unpickler):
         return self._known[place]
 
     def find_class(self, module: str, name: str) -> Callable[..., Any]:
-        if (module, name) == (_array.__module__, _array.__name__):
-            return _array
+        if module == __name__ and name in (_array.__name__, _made.__name__):
+            return _array if name == _array.__name__ else _made
         is_ours = module.startswith(_PACKAGE) or (module, name) in _PLAIN
         found = super().find_class(module, name) if is_ours else None
         if isinstance(found, type) and _is_data(found):
@@ -173,6 +187,14 @@ def _is_data(kind: type) -> bool:
     if not kind.__module__.startswith(_PACKAGE):
         return (kind.__module__, kind.__qualname__) in _PLAIN
     return is_dataclass(kind) or issubclass(kind, Enum | tuple | int | str)
+
+
+def _made(kind: Any, *values: object) -> Any:
+    """A dataclass of these fields, whose constructor is not called."""
+    names, made = _fields(kind), object.__new__(kind)
+    for name, value in zip(names or (), values, strict=True):
+        object.__setattr__(made, name, value)
+    return made
 
 
 def _array(kind: str, shape: tuple[int, ...], content: bytes, is_array: bool) -> Any:

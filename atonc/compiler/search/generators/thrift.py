@@ -17,5 +17,5 @@ def without_room(candidate: Candidate) -> Iterator[Proposal]:
 def propose(candidate: Candidate) -> Iterator[Proposal]:
     spilled = candidate.made.layout.spilled_bytes
     if spilled and candidate.mapped.context.room.spends:
-        reason = f"{spilled:,} bytes lie outside the chip: no form makes the peak higher"
+        reason = f"{spilled:,} bytes lie outside the chip: no layer may raise the peak"
         yield Proposal(candidate.decisions.but(thrifty=True), reason, candidate)
