@@ -177,7 +177,7 @@ def test_a_limit_that_is_not_enough_is_raised_before_it_is_advised(monkeypatch: 
     def compiled(subject: object, options: Options) -> Compiled:
         asked.append(options.allow_coarse)
         made = object.__new__(Compiled)
-        vars(made)["mapped"] = SimpleNamespace(reasons=[SimpleNamespace(needs=needs[options.allow_coarse])])
+        vars(made)["choices"] = SimpleNamespace(reasons=[SimpleNamespace(needs=needs[options.allow_coarse])])
         return made
 
     monkeypatch.setattr(actions, "_compile", compiled)

@@ -100,7 +100,7 @@ class Compiled:
 
     @property
     def content_key(self) -> str:
-        """Of what was found, not of what somebody made of it."""
+        """The key of what was found; a changed copy has none."""
         return self.key if self.priced is not None and self.priced[0] is self.program else ""
 
     @cached_property

@@ -23,7 +23,7 @@ MODES = {
     **{"board": "board", "target": "target", "target-io-only": "target"},
 }
 _BATCHES = f"samples (default {SAMPLES}, more if the verdict is unclear; with -vi: all)"
-_FRAMES = "networks with states: frames of each of -b sequences (default 20 synthetic ones, or all of a file)"
+_FRAMES = "networks with states: frames of each of -b sequences (default 20, or all of a file)"
 _INPUTS = "inputs by name in .npz, or .npy, .csv, or images; an array labels has the right classes"
 _OUTPUTS = "outputs to compare with, in the same formats, before those of the model's own kernels"
 _RANGES = "random values between these instead of natural-looking inputs; a pair for each input, or one for all"

@@ -128,7 +128,7 @@ def used(wanted: bool = True) -> Iterator[ResultStore | None]:
 
 
 def key_of(*values: object) -> str:
-    """Of the result of a function of these values, the first of which says what it is; nothing where no results are
+    """The key of a function's result by its values, the first of which says what it is; nothing where no results are
     kept, or where it cannot be told what a value holds."""
     if _CACHE.get() is None:
         return ""

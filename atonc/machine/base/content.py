@@ -112,7 +112,7 @@ def packed(value: object, known: tuple[object, ...] = ()) -> bytes:
     """`known`: objects that are referred to by their place."""
     file = io.BytesIO()
     try:
-        _Writer(file, known).dump(value)
+        _DataWriter(file, known).dump(value)
     except (pickle.PicklingError, RecursionError) as error:
         raise NoContentError(str(error)) from None
     if strange := _strange(file.getvalue()):
@@ -125,7 +125,7 @@ def unpacked(content: bytes | memoryview, known: tuple[object, ...] = ()) -> Any
     try:
         if strange := _strange(content):
             raise BadValueError(f"{strange} is not data")
-        return _Reader(io.BytesIO(content), known).load()
+        return _DataReader(io.BytesIO(content), known).load()
     except Exception as error:
         raise BadValueError(f"{type(error).__name__}: {str(error)[:80]}") from None
 
@@ -136,7 +136,7 @@ def _strange(content: bytes | memoryview) -> str:
     return next((code.name for code, _, _ in pickletools.genops(bytes(content)) if code.name not in allowed), "")
 
 
-class _Writer(pickle.Pickler):
+class _DataWriter(pickle.Pickler):
     def __init__(self, file: io.BytesIO, known: tuple[object, ...]) -> None:
         super().__init__(file, protocol=5)
         self._places = {id(one): place for place, one in enumerate(known)}
@@ -158,7 +158,7 @@ class _Writer(pickle.Pickler):
         raise NoContentError(f"a {kind.__qualname__} has no bytes")
 
 
-class _Reader(pickle.Unpickler):
+class _DataReader(pickle.Unpickler):
     def __init__(self, file: io.BytesIO, known: tuple[object, ...]) -> None:
         super().__init__(file)
         self._known = known

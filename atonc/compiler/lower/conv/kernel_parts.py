@@ -432,7 +432,7 @@ class Taps:
     def transposed(
         cls, area: Area, weights: Weights, stride: tuple[int, int], cut: tuple[int, int], out_size: tuple[int, int]
     ) -> Taps:
-        """Of a transposed convolution, whose outputs with one remainder modulo the stride see neighbours."""
+        """The part for a transposed convolution, whose outputs with one remainder modulo the stride see neighbours."""
         axes = zip((area.height, area.width), weights.shape[1:3], stride, cut, out_size, strict=True)
         return cls(area, tuple(tuple(_transposed(*axis)) for axis in axes), (1, 1))
 

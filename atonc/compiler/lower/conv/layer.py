@@ -425,7 +425,7 @@ class ConvLayer:
         return Taps.of(self.area, self.weights, self._sliding(size))
 
     def most_taps(self) -> int:
-        """Of the output that has most, if each goes by itself."""
+        """The taps of the output that has most, if each goes by itself."""
         if self.ring is not None:
             return len(self.ring.parts)
         counts = self._taps((self.out.height, self.out.width)).counts

@@ -11,7 +11,7 @@ from atonc.compiler.search.log import Proposal
 
 def without_room(candidate: Candidate) -> Iterator[Proposal]:
     if candidate.mapped.context.room.spends:
-        yield Proposal(candidate.decisions.but(thrifty=True), "no room: no form makes the peak higher", candidate)
+        yield Proposal(candidate.decisions.but(thrifty=True), "no room: no layer may raise the peak", candidate)
 
 
 def propose(candidate: Candidate) -> Iterator[Proposal]:
