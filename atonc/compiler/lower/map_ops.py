@@ -64,6 +64,10 @@ class Mapped:
     __repr__ = brief
 
     @property
+    def reasons(self) -> tuple[CpuReason, ...]:
+        return tuple(self.reason_of.values())
+
+    @property
     def on_cpu(self) -> frozenset[str]:
         return frozenset(self.reason_of)
 
