@@ -30,7 +30,7 @@ from atonc.doors.cli.cli import main
 from atonc.doors.serve.jobs import _environment
 from atonc.machine.base import cache
 from atonc.machine.base.cache import ResultStore
-from atonc.machine.base.content import NoContentError, digest, packed, unpacked
+from atonc.machine.base.content import BadValueError, NoContentError, digest, packed, unpacked
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.reasons import Evidence, Rule
 from atonc.machine.base.words import Room
@@ -337,6 +337,17 @@ def test_only_what_was_there_before_counts(home: Path) -> None:
 
 
 # ----------------------------------------------------------------------------------------------------- where it lies
+
+
+@pytest.mark.parametrize("kind", [LayerCheck, Fraction, BufferKind])
+def test_bytes_change_nothing_that_is_there(kind: type) -> None:
+    """An operation of `pickle` sets attributes of a class; what has it is refused before anything is read."""
+    state = pickle.dumps((None, {"bad": False}), protocol=4)[2:-1]
+    forged = b"\x80\x04" + pickle.dumps(kind, protocol=4)[2:-1] + state + b"b."
+    before = dict(vars(kind))
+    with pytest.raises(BadValueError, match="BUILD"):
+        unpacked(forged)
+    assert dict(vars(kind)) == before
 
 
 def test_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
