@@ -121,7 +121,7 @@ def figures(compiled: Compiled) -> Record:
     return {
         "npu": sum(s.epoch is not None for s in steps),
         "cpu": sum(s.epoch is None for s in steps),
-        "cpu_ops": dict(Counter(r.op for r in compiled.mapped.reasons).most_common()),
+        "cpu_ops": dict(Counter(r.op for r in compiled.choices.reasons).most_common()),
         "st_cycles": cost.st_cycles,
         "st_cycles_with_runs": runs.st_cycles,
         "npu_cycles": sum(c.cycles for s, c in zip(steps, cost.steps, strict=True) if s.epoch is not None),

@@ -71,7 +71,7 @@ def judge(model: Model) -> Record:
 
 
 def _on_cpu(compiled: Compiled, costs: Any) -> Iterator[tuple[str, str, float]]:
-    rules = {reason.node: (reason.op, reason.rule.id) for reason in compiled.mapped.reasons}
+    rules = {reason.node: (reason.op, reason.rule.id) for reason in compiled.choices.reasons}
     for step, cost in zip(compiled.program.steps, costs, strict=True):
         if cost.bound_by == "cpu":
             kind, rule = rules[step.plan.op]  # type: ignore[union-attr]

@@ -67,7 +67,7 @@ def judge(model: Path, asked: Record) -> Record:
         return {"refused": error.one_line, "error": type(error).__name__, "seconds": time.perf_counter() - started}
     compiled = view.compiled
     record = figures(compiled) | {"seconds": time.perf_counter() - started, "megabytes": _megabytes()}
-    record["why"] = sorted(Counter(f"{reason.op}: {reason.rule}" for reason in compiled.mapped.reasons).items())
+    record["why"] = sorted(Counter(f"{reason.op}: {reason.rule}" for reason in compiled.choices.reasons).items())
     samples = validating.synthetic_samples(compiled.source, INPUTS)
     emulation = Emulation(compiled.program, compiled.graph)
     record["layers"] = layers(compiled, emulation, samples[:1])

@@ -88,7 +88,7 @@ def measure(model: Path, changes: Mapping[str, Any]) -> Record:
         "high_ms": round(high, 6),
         "npu_cycles": npu,
         "epochs": len(compiled.program.epochs),
-        "cpu_steps": len(compiled.mapped.reasons),
+        "cpu_steps": len(compiled.choices.reasons),
         "peak_bytes": compiled.layout.peak_bytes,
         "resident_bytes": compiled.layout.memory.resident_bytes,
         "prefetched_bytes": compiled.layout.memory.prefetched_bytes,

@@ -49,7 +49,7 @@ def measured(model: Path, options: Options) -> Record:
     return {
         "cycles": found.cost.cycles,
         "peak": found.layout.peak_bytes,
-        "cpu": len(found.mapped.on_cpu),
+        "cpu": len(found.mapped.reason_of),
         "builds": len(found.search),
         "s": round(time.process_time() - started, 2),
     }

@@ -98,14 +98,14 @@ def judge(source: Path | Graph, options: Options) -> Record:
     npu = sum(c.cycles for s, c in zip(steps, cost.steps, strict=True) if s.epoch is not None)
     record = {"npu_cycles": npu, "cycles": cost.cycles, "latency_ms": cost.latency_ms}
     record |= {"cpu_steps": sum(s.epoch is None for s in steps), "moved": moved(compiled)}
-    record |= {"on_cpu": [f"{r.op} {r.node}" for r in compiled.mapped.reasons]}
+    record |= {"on_cpu": [f"{r.op} {r.node}" for r in compiled.choices.reasons]}
     decoded = [e for e in decode_epochs(instructions.decode(ec_program.words(compiled.program.epochs))) if not e.empty]
     return record | look(decoded, safety_contexts(compiled.program, pools, trust_of(options)), titles(compiled))
 
 
 def moved(compiled: Compiled) -> list[str]:
     """What went to the CPU for want of evidence."""
-    return [f"{r.op} {r.node}: {r.seen}" for r in compiled.mapped.reasons if r.rule == NO_EVIDENCE]
+    return [f"{r.op} {r.node}: {r.seen}" for r in compiled.choices.reasons if r.rule == NO_EVIDENCE]
 
 
 def titles(compiled: Compiled) -> dict[int, str]:

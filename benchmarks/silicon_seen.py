@@ -81,12 +81,12 @@ def measure(model: Path, default_ms: float | None) -> Record:
 
 def refused(seen: Compiled) -> list[CpuReason]:
     """Operators that some rule of units or evidence keeps from the NPU, not their kind or type."""
-    return [r for r in seen.mapped.choices.reasons if r.rule == NO_EVIDENCE.id or not r.rule.startswith("CPU-")]
+    return [r for r in seen.choices.reasons if r.rule == NO_EVIDENCE.id or not r.rule.startswith("CPU-")]
 
 
 def moved(seen: Compiled, default: Compiled | None) -> list[list[str]]:
     """Operators that only `--silicon seen` sends to the CPU."""
-    already = {reason.node for reason in default.mapped.choices.reasons} if default else set()
+    already = {reason.node for reason in default.choices.reasons} if default else set()
     found = [r for r in refused(seen) if r.node not in already]
     return [[r.op, r.node, r.rule, f"{r.seen} (seen: {r.limit})"] for r in found]
 

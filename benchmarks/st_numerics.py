@@ -84,7 +84,7 @@ class Walk(layers._GraphWalk):
     def __init__(self, mapped: Mapped, *given: Any) -> None:
         super().__init__(*given)
         self.mapped, self.rows = mapped, []
-        self.on_cpu = mapped.on_cpu
+        self.on_cpu = mapped.reason_of
 
     def _compare(self, op: Op, tensor: Tensor, result: OpResult, match: Match) -> layers.LayerResult:
         read = [name for name in op.inputs if name and not self.graph.tensors[name].is_constant]
@@ -146,7 +146,7 @@ def judge(item: Compilation, photos: list[Path]) -> Network:
 def run_all(graph: Graph, mapped: Mapped, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """All tensors by our lowering, each in its own number format."""
     values = start_values(graph, inputs)
-    on_cpu = mapped.on_cpu
+    on_cpu = mapped.reason_of
     for op in graph.ops:
         exact = op.name in on_cpu
         found = [r.codes for r in run_op(graph, op, values)] if exact else mapped_op(mapped.context, op, values)

@@ -151,7 +151,7 @@ def rows(file: Path, frames: int, on_board: int) -> Iterator[tuple[object, ...]]
         samples = synthetic_samples(found.source, on_board, 1) if name == "default" else []
         there = validate_on_board(view, samples).bytes_different if samples else 0
         share, gone = (100 * cycles / view.cost.cycles for cycles in (moving(view), saved_without(view)))
-        cpu = len(found.mapped.on_cpu)
+        cpu = len(found.mapped.reason_of)
         print(
             file.name,
             name,

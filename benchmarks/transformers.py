@@ -110,7 +110,7 @@ def ranges(samples: list[dict[str, np.ndarray]], model: Any, names: list[str]) -
 
 def on_cpu(view: CompileView) -> str:
     """Kinds of layers with the rule that sends them there; what they cost together."""
-    rules = {reason.node: (reason.op, reason.rule.id) for reason in view.compiled.mapped.reasons}
+    rules = {reason.node: (reason.op, reason.rule.id) for reason in view.compiled.choices.reasons}
     spent, count = defaultdict[tuple[str, str], float](float), defaultdict[tuple[str, str], int](int)
     for step, cost in zip(view.compiled.program.steps, view.cost.steps, strict=True):
         if cost.bound_by == "cpu":

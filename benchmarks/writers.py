@@ -52,7 +52,7 @@ def judge(model: Path, changes: Mapping[str, Any]) -> Record:
     found = compiled.silicon
     return {
         "cycles": compiled.cost.cycles,
-        "on_cpu": len(compiled.mapped.reasons),
+        "on_cpu": len(compiled.choices.reasons),
         "findings": sum(one.severity == Severity.VIOLATION for one in compiled.findings),
         "shares": {str(kind): share.of_time for kind, share in found.interleaved.items()},
         "rests": found.by_argument["S10"].of_time if "S10" in found.by_argument else 0.0,

@@ -283,7 +283,7 @@ def way(name: str, task: str, made: YoloNetwork) -> list[object]:
     assert judged is not None and view.compiled.report is not None
     first = {side: rows[0] for side, rows in judged.sides.items()}
     return [f"{name} {task}", len(made.model.outputs) or 1, view.compiled.report.layers,
-            view.compiled.report.worst_layer, len(view.compiled.mapped.on_cpu), first[NPU].name,
+            view.compiled.report.worst_layer, len(view.compiled.mapped.reason_of), first[NPU].name,
             f"{first[FLOAT].value:.4f}", f"{first[NPU].value:.4f}", f"{view.cost.latency_ms:.2f}"]  # fmt: skip
 
 

@@ -83,7 +83,7 @@ def test_a_trained_tflite_file_computes_what_was_trained(bits: int, narrow: bool
     """All layers run on codes, with the ranges of the nodes."""
     compiled = compile_graph(read_tflite(tflite(bits, narrow, folded)), Options(allow_float=True))
     layers = [op for op in compiled.graph.ops if op.kind in ("conv", "dense")]
-    assert len(layers) == 2 and not {op.name for op in layers} & set(compiled.mapped.on_cpu)
+    assert len(layers) == 2 and not {op.name for op in layers} & set(compiled.mapped.reason_of)
     assert all(compiled.graph.tensors[op.inputs[1]].dtype == "int8" for op in layers)
     found = np.concatenate([one[0] for one in chip_outputs(compiled, [{"x": x} for x in INPUTS])])
     off = np.abs(found - wanted(INPUTS[:, 0], bits, narrow)) / (12 / 255)
@@ -142,7 +142,7 @@ def test_pairs_between_float_nodes_are_the_same_in_onnx(folded: bool) -> None:
     compiled = compile_graph(read_onnx(onnx_model(folded)), Options(allow_float=True))
     (layer,) = [op for op in compiled.graph.ops if op.kind == "conv"]
     weights = compiled.graph.tensors[layer.inputs[1]]
-    assert weights.dtype == "int8" and layer.name not in compiled.mapped.on_cpu
+    assert weights.dtype == "int8" and layer.name not in compiled.mapped.reason_of
     assert weights.quant is not None and weights.quant.scales == pytest.approx(np.abs(KERNEL).max((1, 2, 3)) / 127)
 
 

@@ -91,5 +91,5 @@ def run_compiled(compiled: Compiled, inputs: Mapping[str, Array]) -> dict[str, A
 
 
 def _require_npu(mapped: Mapped) -> None:
-    for reason in mapped.reasons:
+    for reason in mapped.reason_of.values():
         raise Refusal(reason.rule, reason.seen, reason.limit, reason.remedy)

@@ -222,7 +222,7 @@ def test_layers_take_shifted_features_or_make_them_signed(name: str) -> None:
     codes = np.random.default_rng(0).integers(-128, 128, graph.tensors["input"].shape).astype(np.int8)
     run(graph, {"input": codes})  # compared with what it means
     mapped = map_ops(facts(graph))
-    assert not mapped.reasons
+    assert not mapped.reason_of
     reference = run_mapped(graph, mapped, {"input": codes})
     exact = run_op(graph, graph.ops[1], reference)[0].codes
     assert np.abs(reference["y"].astype(int) - exact).max() <= 1

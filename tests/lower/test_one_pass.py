@@ -156,7 +156,7 @@ def test_a_layer_that_refuses_gets_whole_codes(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(sums, "in_one_pass", refusing)
     mapped = map_ops(facts(graph))
-    assert name not in mapped.context.coarse and not mapped.on_cpu
+    assert name not in mapped.context.coarse and not mapped.reason_of
 
 
 def test_the_report_counts_whole_codes() -> None:

@@ -91,7 +91,7 @@ def random_codes(graph: Graph) -> dict[str, np.ndarray]:
 
 def on_npu(graph: Graph) -> Mapped:
     mapped = map_ops(facts(graph))
-    assert not mapped.reasons, mapped.reasons
+    assert not mapped.reason_of, mapped.reason_of
     return mapped
 
 
@@ -340,7 +340,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_has_no_form_says_why(name: str) -> None:
     make, rule = REFUSED[name]
-    (reason,) = map_ops(facts(make())).reasons
+    (reason,) = map_ops(facts(make())).reason_of.values()
     assert reason.rule.id == rule
     assert reason.seen and reason.limit and reason.remedy
 
@@ -384,11 +384,11 @@ def test_what_is_too_coarse_counts_codes_of_16_bits_and_names_a_limit_that_does(
     *_, out = graph.tensors.values()
     fine = Tensor(out.name, out.shape, "int16", Quantisation.per_tensor(out.scale / 12, 0))
     graph = Graph(graph.tensors | {out.name: fine}, graph.ops, graph.inputs, graph.outputs)
-    (reason,) = map_ops(facts(graph)).reasons
+    (reason,) = map_ops(facts(graph)).reason_of.values()
     assert reason.rule.id == "COARSE" and reason.limit == f"{MOST_CODES * WIDE_STEP:g} LSB (int16)"
     allowed = float(reason.remedy.split()[-1])
     assert allowed > MOST_CODES
-    assert not map_ops(replace(facts(graph), coarse=allowed)).reasons
+    assert not map_ops(replace(facts(graph), coarse=allowed)).reason_of
 
 
 @pytest.fixture(scope="module")

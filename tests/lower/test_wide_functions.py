@@ -94,7 +94,7 @@ def test_the_npu_is_never_the_slower_way(kind: str, tables: int) -> None:
         machine = compiled.target.machine
         by_cpu = cpu_step_cost(graph.ops[0], graph, machine).cpu_cycles
         assert compiled.cost.latency_ms < by_cpu / machine.clocks.cpu_mhz / 1e3
-    (reason,) = map_ops(facts(function(kind, reach, largest, (1, 1, 1, least - 1)))).reasons
+    (reason,) = map_ops(facts(function(kind, reach, largest, (1, 1, 1, least - 1)))).reason_of.values()
     assert reason.rule.id == "WIDE-FEW"
 
 
@@ -119,7 +119,7 @@ def test_a_layer_in_one_pass_reads_what_the_function_stores_without_its_lowest_b
 
 def test_what_bends_too_much_stays_on_the_cpu() -> None:
     graph = function("sign", 4.0, 1.0)
-    (reason,) = map_ops(facts(graph)).reasons
+    (reason,) = map_ops(facts(graph)).reason_of.values()
     assert reason.rule.id == "WIDE-FUNCTION"
     compiled = compile_graph(graph, Options())
     found = Emulation(compiled.program, compiled.graph).run(every_code())["y"]

@@ -45,7 +45,7 @@ def test_no_codes_change_their_width(dtype: str, asked: str) -> None:
 
 def test_the_remedy_names_the_width_of_the_codes() -> None:
     for dtype, word in (("int16", "int16"), ("int8", "int8")):
-        reasons = [reason for reason in map_ops(facts(network(dtype))).reasons if "quantize" in reason.op]
+        reasons = [reason for reason in map_ops(facts(network(dtype))).reason_of.values() if "quantize" in reason.op]
         assert len(reasons) == 2 and all(f"data-type {word}" in reason.remedy for reason in reasons)
 
 

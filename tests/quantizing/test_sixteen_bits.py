@@ -71,7 +71,7 @@ def test_what_int8_breaks_comes_within_one_percent_on_the_emulated_chip(widened:
         compiled = atonc.compile(model)
         seen = np.stack([compiled.run(x=value)["y"] for value in values])
         errors.append(float(np.sqrt(np.square(seen - wanted).sum() / np.square(wanted).sum())))
-        assert {reason.op for reason in compiled.mapped.reasons} <= {"quantize", "dequantize"}  # of float edges
+        assert {reason.op for reason in compiled.mapped.reason_of.values()} <= {"quantize", "dequantize"}
     assert errors[0] < 0.01 < 0.025 < errors[1]
 
 
@@ -222,7 +222,7 @@ def test_everything_wide_is_the_same_in_the_file_and_on_the_chip(tmp_path: Path)
         assert np.abs(real[0] - written[0]).max() < 0.05 * np.abs(real[0]).max()  # weights and gate have 8 bits
     made = {node.output[0] for node in model.graph.node}
     assert {"stem_eight", "gate_sixteen", "x_sixteen", "y_sixteen_result"} <= made
-    assert {reason.op for reason in compiled.mapped.reasons} == {"quantize", "dequantize"}  # of float edges
+    assert {reason.op for reason in compiled.mapped.reason_of.values()} == {"quantize", "dequantize"}  # of float edges
 
 
 def test_functions_that_run_on_the_NPU_in_16_bits_may_be_wide(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_functions_that_run_on_the_NPU_in_16_bits_may_be_wide(tmp_path: Path) ->
     chosen = next(point for point in made.widths if point.chosen)
     taken = {name for point in made.widths if point.kept for name in point.tensors}
     assert chosen.worst_db >= 39.5 and not chosen.on_cpu and {"silu", "tanh"} <= taken
-    assert {reason.op for reason in atonc.compile(made).mapped.reasons} <= {"quantize", "dequantize"}
+    assert {reason.op for reason in atonc.compile(made).mapped.reason_of.values()} <= {"quantize", "dequantize"}
 
 
 def test_wishes_that_make_no_sense_are_refused() -> None:

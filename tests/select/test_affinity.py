@@ -22,7 +22,7 @@ def test_a_node_goes_to_the_cpu(node: str) -> None:
     plain, forced = atonc.compile(DIGITS, verify=False), atonc.compile(DIGITS, on_cpu=(node,))
     on_cpu = [s.plan.op for s in forced.program.steps if isinstance(s.plan, CpuPlan)]
     assert on_cpu == ["CONV_2D_1" if node == "conv2" else node, "SOFTMAX_7"]
-    assert forced.mapped.choices.reasons[0].rule.id == "ON-CPU"
+    assert next(iter(forced.mapped.reason_of.values())).rule.id == "ON-CPU"
     assert forced.verification is not None and forced.verification.outputs[0].cosine > 0.999
     inputs = make_inputs(plain.graph, 3)
     assert np.argmax(atonc.run(forced, inputs)["probabilities"]) == np.argmax(atonc.run(plain, inputs)["probabilities"])

@@ -63,14 +63,6 @@ class Mapped:
     unstriped: Mapping[str, RefusedForm] = field(default_factory=dict)  # why others are not, by first operator
     __repr__ = brief
 
-    @property
-    def reasons(self) -> tuple[CpuReason, ...]:
-        return tuple(self.reason_of.values())
-
-    @property
-    def on_cpu(self) -> frozenset[str]:
-        return frozenset(self.reason_of)
-
     @cached_property
     def choices(self) -> Choices:
         forms = self.forms

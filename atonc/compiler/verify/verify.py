@@ -143,7 +143,7 @@ class Layers:
         return check
 
     def _vendors(self, op: Op) -> bool:
-        return self.mapped.context.numerics == "2.x" and op.name not in self.mapped.on_cpu
+        return self.mapped.context.numerics == "2.x" and op.name not in self.mapped.reason_of
 
     def _room(self, op: Op, given: Mapping[str, Array]) -> float:
         """On the inputs that it really had, where some input could take its sums too far."""

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from atonc.delivery.generate.post import PostProcessing
     from atonc.insight.explain.actions import TriedOption
     from atonc.insight.report.document import Document
-    from atonc.machine.base import cache
-from atonc.machine.base.build_folder import Trees
+    from atonc.machine.base.build_folder import Trees
 
 # all that `generate` is asked for: its form in `serve` follows from it
 DECLARED = (

@@ -319,7 +319,7 @@ class Measurement:
         for op in graph.ops:
             name, layer = op.outputs[0], self.owners.get(op.outputs[0])
             tensor = graph.tensors[name]
-            if layer is None or op.name in mapped.on_cpu or not is_format(tensor):
+            if layer is None or op.name in mapped.reason_of or not is_format(tensor):
                 continue
             got = mapped_op(mapped.context, op, exact)[0]
             worst = float(np.abs(got.astype(np.float64) - exact[name]).max(initial=0.0))

@@ -162,7 +162,7 @@ class Engine:
 
     def __init__(self, compiled: Compiled) -> None:
         self.compiled, self.graph, self.context = compiled, compiled.graph, compiled.mapped.context
-        on_cpu = compiled.mapped.on_cpu
+        on_cpu = compiled.mapped.reason_of
         last = {name: number for number, op in enumerate(self.graph.ops) for name in op.inputs}
         self.constants = {n: t.data for n, t in self.graph.tensors.items() if t.data is not None}
         self.steps: list[tuple[Op, Kernel, list[str]]] = []  # with the tensors that nobody needs any more

@@ -71,7 +71,7 @@ def expected_errors(graph: Graph, mapped: Mapped) -> tuple[ExpectedError, ...]:
 
 def declared_errors(graph: Graph, mapped: Mapped) -> Iterator[tuple[Op, Declared]]:
     """Each operator on the inputs that it really has."""
-    on_cpu = mapped.on_cpu
+    on_cpu = mapped.reason_of
     for op in graph.ops:
         if op.name in on_cpu:
             curve = curve_of(op, graph)

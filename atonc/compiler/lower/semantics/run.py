@@ -29,7 +29,7 @@ def run_mapped(graph: Graph, mapped: Mapped, inputs: Mapping[str, Array]) -> dic
     """Every tensor by name."""
     values = start_values(graph, inputs)
     for op in graph.ops:
-        if op.name in mapped.on_cpu:
+        if op.name in mapped.reason_of:
             results = [result.codes for result in run_op(graph, op, values)]
         else:
             results = mapped_op(mapped.context, op, values)
