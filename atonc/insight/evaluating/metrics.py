@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
@@ -145,22 +146,22 @@ def drawn_figures(
 Drawn = Mapping[str, Callable[[Any], float]]  # figures by name, of samples by their numbers
 
 
-class Metric:
+class Metric(ABC):
     """Both halves of a metric. What is here is that of one whose answers have no classes with scores."""
 
     name: str
     note = ""  # how outputs are read, where they leave that open
 
+    @abstractmethod
     def record(self, outputs: Sequence[Array], truth: Any, fit: Fit) -> Any:
         """What is kept of the outputs of one sample, as plain JSON."""
-        raise NotImplementedError
 
     def values(self, records: Sequence[Any], data: Dataset) -> Mapping[str, NDArray[Any]]:
         """Figures that are means over the samples, with the value of every sample: they can be compared in pairs."""
         return {}
 
     def drawn(self, records: Sequence[Any], data: Dataset) -> Drawn:
-        """Figures that are none."""
+        """Figures of all samples together, such as mAP: no means over samples."""
         return {}
 
     def rounds(self, count: int, data: Dataset) -> int:
@@ -195,9 +196,9 @@ class Metric:
         """Whether two records are the same answer."""
         return bool(one == other)
 
+    @abstractmethod
     def words(self, record: Any, data: Dataset) -> str:
         """The answer for people."""
-        raise NotImplementedError
 
 
 KEPT = 5
