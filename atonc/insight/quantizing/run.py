@@ -103,7 +103,9 @@ def quantize(model: Path, data: Path | None, settings: QuantizeOptions | None = 
             samples = replace(samples, feeds=tuple(typed(feed, graph.types, str(data)) for feed in samples.feeds))
         require_trained_range(norm, samples.feeds, str(data))
         tail = told_tail(float_model)
-        samples = replace(samples, notes=(*samples.notes, *notes, *([note_of(tail)] if tail else [])))
+        notes += [note_of(tail)] if tail else []
+        notes += [f"steps are judged where a score is {counted.least:g} or more in float"] if counted else []
+        samples = replace(samples, notes=(*samples.notes, *notes))
         found = quantize_graph(graph, samples, settings, model.name)
         return replace(found, tail=tail, notes=(*found.notes, *_told_trained(trained, found.model)))
 
