@@ -201,7 +201,8 @@ def page(rows: dict[str, Any]) -> str:
     noise = [[key, *(f"{row['db'][label]:.1f}" if label in row["db"] else "refused"
                                     for label in ("atonc", *ORT))] for key, row in heads.items()]  # fmt: skip
     forms = [[key, SUPPRESSING[key][2], len(row["cut"]), row["left"], row["float"], row["chip"],
-              sure(shares[key], max(row["float"], row["chip"])), f"{row['ms']:.3f}", row["wide"]] for key, row in tails.items()]  # fmt: skip
+              sure(shares[key], max(row["float"], row["chip"])), f"{row['ms']:.3f}", row["wide"]]
+             for key, row in tails.items()]  # fmt: skip
     labels = [label.removeprefix("ort_") for label in ORT]
     counted, whole = coverage(heads)
     return "\n".join([

@@ -479,8 +479,7 @@ class QuantizationWork(Workbench):
         note = (f"{found.candidate.name}: {gain:+.1f} dB for {after - before:+.3f} ms ({after / before - 1:+.0%}), as "
                 "small errors of scores decide which boxes are left; ST's tool refuses such files (--wide none: 8 bits "
                 "everywhere)")  # fmt: skip
-        kept = self.better(found.candidate.name, found.signal, tried.signal)
-        return [replace(found, note=note)] if kept else []
+        return [replace(found, note=note)] if self.better(found.candidate.name, found.signal, tried.signal) else []
 
     def learnt_again(self, tried: TriedModel, feeds: Sequence[Feed]) -> tuple[QuantizedCandidate, Any, Mended]:
         """The chosen way once more from all samples; the file of a half where all of them cost too much: ranges
