@@ -115,6 +115,8 @@ def drop_identities(op: Op, editor: Editor) -> list[Op] | None:
         op = _join_reshapes(op, editor)
     if op.kind == "slice":
         op = _join_slices(op, editor)
+    if op.kind == "concat":
+        op = _join_parts(op, editor)
     if changes_nothing(op, editor) and editor.redirect(op.outputs[0], op.inputs[0]):
         return []
     return [op]
@@ -156,6 +158,43 @@ def _join_slices(op: Op, editor: Editor) -> Op:
         "steps": tuple(a * b for a, b in zip(strides, steps, strict=True)),
     }
     return Op(op.kind, op.name, before.inputs[:1], op.outputs, attrs, (*before.origin, *op.origin))
+
+
+def _join_parts(op: Op, editor: Editor) -> Op:
+    """All parts of a tensor, one behind the other, are that tensor: blocks of detectors split what they join again."""
+    axis = op.attrs["axis"] % len(editor.tensor(op.outputs[0]).shape)
+    joined: list[str] = []
+    open_parts: list[tuple[str, str, int]] = []  # of one tensor: part, whole, where the next one begins
+    for name in op.inputs:
+        whole, first, stop = _part(name, axis, editor)
+        joined.append(name)
+        if not first:
+            open_parts = []
+        elif not open_parts or open_parts[-1][1:] != (whole, first):
+            continue
+        open_parts.append((name, whole, stop))
+        if stop == editor.tensor(whole).shape[axis] and len(open_parts) > 1:
+            joined[-len(open_parts) :] = [whole]
+            editor.readers[whole] += 1
+            editor.readers.subtract(part for part, *_ in open_parts)
+    return replace(op, inputs=tuple(joined))
+
+
+def _part(name: str, axis: int, editor: Editor) -> tuple[str, int, int]:
+    """The tensor that it is a part of along an axis, where it begins and ends there; itself, if it is none."""
+    part, op = editor.tensor(name), editor.producer(name)
+    alone = name, 0, part.shape[axis]
+    if op is None or "clip" in op.attrs or not same_format(editor.tensor(op.inputs[0]), part):
+        return alone
+    sizes = editor.tensor(op.inputs[0]).shape
+    if op.kind == "split" and op.attrs["axis"] % len(sizes) == axis:
+        first = sum(editor.tensor(other).shape[axis] for other in op.outputs[: op.outputs.index(name)])
+        return op.inputs[0], first, first + part.shape[axis]
+    if op.kind == "slice" and all(step == 1 for step in op.attrs["steps"]):
+        first = op.attrs["starts"][axis]
+        if part.shape == (*sizes[:axis], part.shape[axis], *sizes[axis + 1 :]) and first is not None and first >= 0:
+            return op.inputs[0], first, first + part.shape[axis]
+    return alone
 
 
 def changes_nothing(op: Op, editor: Editor) -> bool:
