@@ -162,39 +162,34 @@ def _join_slices(op: Op, editor: Editor) -> Op:
 
 def _join_parts(op: Op, editor: Editor) -> Op:
     """All parts of a tensor, one behind the other, are that tensor: blocks of detectors split what they join again."""
-    axis = op.attrs["axis"] % len(editor.tensor(op.outputs[0]).shape)
-    joined: list[str] = []
-    open_parts: list[tuple[str, str, int]] = []  # of one tensor: part, whole, where the next one begins
+    axis, joined = op.attrs["axis"] % len(editor.tensor(op.outputs[0]).shape), list[str]()
+    open_parts: list[tuple[str, int]] = []  # of one tensor, each with where it ends
     for name in op.inputs:
         whole, first, stop = _part(name, axis, editor)
+        follows = open_parts[-1:] == [(whole, first)]
+        open_parts = [*(open_parts if first else ()), (whole, stop)] if follows or not first else []
         joined.append(name)
-        if not first:
-            open_parts = []
-        elif not open_parts or open_parts[-1][1:] != (whole, first):
-            continue
-        open_parts.append((name, whole, stop))
-        if stop == editor.tensor(whole).shape[axis] and len(open_parts) > 1:
-            joined[-len(open_parts) :] = [whole]
+        if len(open_parts) > 1 and stop == editor.tensor(whole).shape[axis]:
+            editor.readers.subtract(joined[-len(open_parts) :])
             editor.readers[whole] += 1
-            editor.readers.subtract(part for part, *_ in open_parts)
+            joined[-len(open_parts) :] = [whole]
     return replace(op, inputs=tuple(joined))
 
 
 def _part(name: str, axis: int, editor: Editor) -> tuple[str, int, int]:
     """The tensor that it is a part of along an axis, where it begins and ends there; itself, if it is none."""
-    part, op = editor.tensor(name), editor.producer(name)
-    alone = name, 0, part.shape[axis]
-    if op is None or "clip" in op.attrs or not same_format(editor.tensor(op.inputs[0]), part):
-        return alone
-    sizes = editor.tensor(op.inputs[0]).shape
-    if op.kind == "split" and op.attrs["axis"] % len(sizes) == axis:
-        first = sum(editor.tensor(other).shape[axis] for other in op.outputs[: op.outputs.index(name)])
-        return op.inputs[0], first, first + part.shape[axis]
-    if op.kind == "slice" and all(step == 1 for step in op.attrs["steps"]):
-        first = op.attrs["starts"][axis]
-        if part.shape == (*sizes[:axis], part.shape[axis], *sizes[axis + 1 :]) and first is not None and first >= 0:
-            return op.inputs[0], first, first + part.shape[axis]
-    return alone
+    op, size = editor.producer(name), editor.tensor(name).shape[axis]
+    if op is not None and "clip" not in op.attrs and same_format(editor.tensor(op.inputs[0]), editor.tensor(name)):
+        shape, first = list(editor.tensor(op.inputs[0]).shape), -1
+        if op.kind == "split" and op.attrs["axis"] % len(shape) == axis:
+            before = editor.tensors_of(op.outputs[: op.outputs.index(name)])
+            first = sum(one.shape[axis] for one in before)
+        elif op.kind == "slice" and {1, *op.attrs["steps"]} == {1}:
+            first = op.attrs["starts"][axis]
+        shape[axis] = size
+        if first is not None and first >= 0 and tuple(shape) == editor.tensor(name).shape:
+            return op.inputs[0], first, first + size
+    return name, 0, size
 
 
 def changes_nothing(op: Op, editor: Editor) -> bool:

@@ -20,7 +20,7 @@ Cycles = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes that each step moves of each item; `floor` is what a step takes at least, wherever its buffers lie."""
+    """Bytes in whole beats that each step moves of each item; `floor` is what it takes at least, wherever they lie."""
 
     moves: tuple[Mapping[int, int], ...]  # per step: item -> bytes
     floor: tuple[float, ...]
@@ -49,7 +49,7 @@ def traffic_of(
             continue
         number = numbers.get(root(access.buffer, aliases))
         if number is not None:
-            moves[access.step][number] = moves[access.step].get(number, 0) + access.size_bytes
+            moves[access.step][number] = moves[access.step].get(number, 0) + access.bus_bytes
         elif buffers[access.buffer].kind == BufferKind.CONSTANT:
             flash[access.step] += access.size_bytes
     per_byte = min(map(board.byte_cycles, board.read_only), default=0.0)

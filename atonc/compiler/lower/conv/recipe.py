@@ -338,15 +338,13 @@ def _bordered(layer: ConvLayer, draft: Context) -> Deciding:
 def _with_a_border(layer: ConvLayer) -> Iterator[Steps]:
     """With stride 2 a further row and column of padding meet no output. With stride 1 there is one row of results more,
     or, as published units have it, a ring of them: a copy leaves it out."""
-    bordered: Steps = (PaddedCopy(purpose=Purpose.BORDER), *ALL_PICTURE)
-    if layer.stride == (1, 1):  # chains of windows with stride 2 were seen with signed features only
-        shifted = not layer.features_shifted
-        yield (PaddedCopy(shifted=shifted, purpose=Purpose.BORDER), *ALL_PICTURE, OneMoreRow())
-        yield (Ringed(WITH_A_RING, shifted),)
-    elif layer.area.channels > MAX_CHAIN * WINDOW_CHANNELS:  # nor were such ones whose sums return
-        yield (*bordered, With("sliced", True))
+    # chains of windows with stride 2 were seen with signed features only, and none whose sums return
+    shifted = layer.stride == (1, 1) and not layer.features_shifted
+    bordered: Steps = (PaddedCopy(shifted=shifted, purpose=Purpose.BORDER), *ALL_PICTURE)
+    if layer.stride == (1, 1):
+        yield from ((*bordered, OneMoreRow()), (Ringed(WITH_A_RING, shifted),))
     else:
-        yield bordered
+        yield (*bordered, *([With("sliced", True)] if layer.area.channels > MAX_CHAIN * WINDOW_CHANNELS else []))
 
 
 def rounds_as_all(form: Form, layer: ConvLayer) -> bool:
