@@ -185,9 +185,9 @@ def _part(name: str, axis: int, editor: Editor) -> tuple[str, int, int]:
             before = editor.tensors_of(op.outputs[: op.outputs.index(name)])
             first = sum(one.shape[axis] for one in before)
         elif op.kind == "slice" and {1, *op.attrs["steps"]} == {1}:
-            first = op.attrs["starts"][axis]
+            first = -1 if op.attrs["starts"][axis] is None else op.attrs["starts"][axis]
         shape[axis] = size
-        if first is not None and first >= 0 and tuple(shape) == editor.tensor(name).shape:
+        if first >= 0 and tuple(shape) == editor.tensor(name).shape:
             return op.inputs[0], first, first + size
     return name, 0, size
 
