@@ -85,7 +85,7 @@ def test_what_stays_on_the_chip_beside_spills_takes_more_of_it_only_for_speed(mo
 
 
 def test_the_meter_follows_moves() -> None:
-    traffic = Traffic(({0: 800, 1: 800}, {1: 800}), (100.0, 100.0), {0: (0,), 1: (0, 1)})
+    traffic = Traffic(({(0, False): 800, (1, False): 800}, {(1, True): 800}), (100.0, 100.0), {0: (0,), 1: (0, 1)})
     meter = Meter(traffic, DK, [800, 800], [0x3420_0000, 0x3421_0000])
     assert meter.cycles == 234 + 117
     assert meter.changes(0, [0x3427_0000, 0x3420_0000]).tolist() == [-117, 0]
@@ -97,7 +97,7 @@ def test_the_meter_follows_moves() -> None:
 
 def test_memories_are_as_fast_as_on_the_machine() -> None:
     slow = replace(DK, machine=DK.machine.with_clocks(npu_mhz=400, flash_mb_per_s=100))
-    traffic = Traffic(({0: 800}, {0: 800}), (10.0, 10.0), {0: (0, 1)})
+    traffic = Traffic(({(0, False): 800}, {(0, False): 800}), (10.0, 10.0), {0: (0, 1)})
     cycles = [Meter(traffic, board, [800], [0x3420_0000]).cycles for board in (DK, slow)]
     assert cycles == pytest.approx([234, 0.9 * 234])  # of the NPU: its RAM is no slower than it at 400 MHz
     flash = [board.byte_cycles(board.read_only[0]) for board in (DK, slow)]
