@@ -243,6 +243,26 @@ def test_functions_that_run_on_the_NPU_in_16_bits_may_be_wide(tmp_path: Path) ->
     assert {reason.op for reason in atonc.compile(made).mapped.reason_of.values()} <= {"quantize", "dequantize"}
 
 
+def test_a_function_of_16_bits_may_read_a_tensor_of_8(tmp_path: Path) -> None:
+    """Its table is over the codes of 16 bits that it is given, however few of them occur."""
+    b = Build(1)
+    x = b.conv("x", "c1", (16, 3, 3, 3))
+    silu = b.node("Mul", [x, b.node("Sigmoid", [x], "gate")], "silu")
+    whole = b.model({"x": (1, 3, 16, 16)}, [b.conv(silu, "y", (4, 16, 1, 1))])
+    graph = FloatGraph(raised(load(save(tmp_path, whole)), "m"))
+    feeds = [{"x": value[None].astype(np.float32)} for value in np.random.default_rng(0).normal(0, 1, (8, 3, 16, 16))]
+    plan, layers = make_plan(graph), layers_of(graph)
+    seen = calibrate(graph, plan.tensors, layers, feeds)
+    weights = {layer.name: (layer, nearest(graph, layer)) for layer in layers}
+    scales = assign(graph, plan, seen, "minmax", Tuning())
+    wide = wide_forms(graph, plan, seen, Tuning(wide=frozenset({"silu"})))
+    model = OnnxWriter(graph, plan, scales, weights, wide).model()
+    assert {"c1_sixteen", "silu"} <= {node.output[0].removesuffix("_dequantized") for node in model.graph.node}
+    found, written = chip_outputs(compiled_model(model, "stm32n6570-dk"), feeds), outputs(model, feeds)
+    for run, file in zip(found, written, strict=True):
+        assert np.abs(run[0] - file[0]).max() <= 1.01 * scales["y"].scale
+
+
 def test_wishes_that_make_no_sense_are_refused() -> None:
     for wrong in ("much", "0", "101%", "-3", "nan"):
         with pytest.raises(InputError):

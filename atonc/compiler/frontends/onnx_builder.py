@@ -83,10 +83,11 @@ class Builder:
         )
 
     def add_tensor(self, tensor: Tensor) -> Tensor:
-        name = tensor.name + "'" * self.taken[tensor.name]
+        name, number = tensor.name, self.taken[tensor.name]  # thousands of one name in unrolled layers
         while name in self.tensors:
-            name += "'"
-        self.taken[tensor.name] = len(name) - len(tensor.name)  # thousands of one name in unrolled layers
+            number += 1
+            name = f"{tensor.name}.{number + 1}"  # as a pass names what it adds
+        self.taken[tensor.name] = number
         check_shape(tensor.shape, name)
         limits.count(len(self.tensors), limits.MAX_TENSORS, "tensors")
         self.tensors[name] = tensor = replace(tensor, name=name)

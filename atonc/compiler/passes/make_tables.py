@@ -77,7 +77,7 @@ def _tabulate(op: Op, editor: Editor, functions: _Functions) -> list[Op] | None:
     functions.known[y.name] = values
     root = common[-1]  # the nearest one
     if is_wide(editor.tensor(root)):
-        root = common[0]
+        root = next(name for name in common if is_wide(editor.tensor(name)))
         joined = is_wide(y) and any(tensor.name != root for tensor in live) and _needs_cpu(op, root, editor)
         if not joined or not np.isfinite(values[root]).all():
             return None

@@ -27,6 +27,7 @@ PIECES = 8  # groups of channels with a shift of their own that an order is judg
 SMALLEST = 4  # channels of such a group
 BINS = 4
 MOST_ORDERS = 12
+_SORTED = ":sorted"  # behind the name of a constant, once
 HELPS = 0.8  # an order that leaves less than this of the error is worth it
 
 
@@ -293,4 +294,4 @@ def _moved(editor: Editor, name: str, order: Order | None, axis: int) -> str:
     quant = tensor.quant
     if quant is not None and not quant.is_per_tensor and axis == quant.axis:
         quant = replace(quant, scales=quant.scales[order], zero_points=quant.zero_points[order])
-    return editor.constant(f"{name}:sorted", data, quant, tensor.dtype)
+    return editor.constant(f"{name.removesuffix(_SORTED)}{_SORTED}", data, quant, tensor.dtype)

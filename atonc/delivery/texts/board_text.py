@@ -72,7 +72,9 @@ def _chapters(board: Board) -> Iterator[Chapter]:
     for area in board.areas:
         region = f", linker region {area.linker}" if area.linker else ""
         boot = ", until the application runs" if area.at_boot else ""
-        areas.append((area.base, area.end, f"{area.name}: {area.user}{boot}{region}"))
+        others = [one.name for one in board.areas if one is not area and (one.base, one.end) == (area.base, area.end)]
+        instead = f", in place of the {others[0]}" if others else ""
+        areas.append((area.base, area.end, f"{area.name}: {area.user}{boot}{region}{instead}"))
     yield Chapter("memories", [Table(STRETCHES, memories, "Memories")])
     yield Chapter("areas", [Table(STRETCHES, areas, "Areas")])
     for found in board.pool_sets.values():

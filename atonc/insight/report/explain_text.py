@@ -226,7 +226,7 @@ def layer_data(layer: LayerView) -> dict[str, Any]:
     }
 
 
-MOST_LAYERS = 10
+MOST_LAYERS, MOST_FLAGS = 10, 100  # layers; characters of the options that were tried
 
 
 def _headline(network: NetworkView, alarms: Sequence[doc.Block]) -> doc.Chapter:
@@ -273,8 +273,8 @@ def _what_to_do(layer: LayerView, said: set[str]) -> list[str]:
     best = max(tried, key=lambda one: one.price.cycles if one.price is not None else 0)
     assert best.price is not None
     gained = f"{best.price.cycles:,} cycles less" if best.price.cycles > 0 else f"{best.price.bytes:,} bytes less RAM"
-    why = _why(best)
-    return [_once(best, f"{why}{best.remedy}; tried: {gained}", said, f"{why}as above; tried: {gained}")]
+    why, brings = _why(best), f"; {elided(best.price.how, MOST_FLAGS)}: {gained}"
+    return [_once(best, f"{why}{best.remedy}{brings}", said, f"{why}as above{brings}")]
 
 
 def _why(one: Decision) -> str:
@@ -283,8 +283,9 @@ def _why(one: Decision) -> str:
 
 
 def _once(one: Decision, words: str, said: set[str], again: str = "as above") -> doc.Marked:
-    shown = again if one.rule.id in said else words
-    said.add(one.rule.id)
+    told = f"{one.rule.id} {one.remedy}"
+    shown = again if told in said else words
+    said.add(told)
     return doc.Marked.of((" " * 9, None), (one.rule.id, doc.Mark.RULE), (f": {shown}", doc.Mark.REMEDY), hang=11)
 
 

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from atonc.machine.base.errors import InputError
 
 _KIB = 1024
-_NEAR, _NAMED, _LONG = 3, 8, 60  # names that are suggested, that are listed, and their characters
+_NEAR, _NAMED, _LONG = 3, 8, 200  # names that are suggested, that are listed, and their characters
 
 
 def count(number: float, noun: str, plural: str = "") -> str:
