@@ -70,7 +70,7 @@ def alike(use: EngineUse, buffer: str, turns: bool) -> EngineUse:
 
 
 @dataclass(frozen=True)
-class Spread:
+class RunsApart:
     """Where the bytes of a buffer go: runs of them, from `first` on, so far apart."""
 
     first: int
@@ -108,7 +108,7 @@ class Spread:
         return moved if same else None
 
 
-def moved_writers(task: Task, writer: str, buffer: str, spread: Spread) -> Iterator[Task]:
+def moved_writers(task: Task, writer: str, buffer: str, spread: RunsApart) -> Iterator[Task]:
     """Writes elsewhere, into another buffer: in the forms of engines that were seen."""
     config = spread.writer(task.engines[writer].config)
     for one in dict.fromkeys((config, in_turns(config))) if config else ():

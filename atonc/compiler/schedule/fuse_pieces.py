@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from atonc.compiler.plan.flow import EACH_PIECE
-from atonc.compiler.plan.longer import IDENTITY, MOST_SPACERS, Spread, follow, inserted, moved_writers, sender
+from atonc.compiler.plan.longer import IDENTITY, MOST_SPACERS, RunsApart, follow, inserted, moved_writers, sender
 from atonc.compiler.plan.task import EngineUse, Purpose, Task, TaskGroup
 from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.schedule.merging import (
@@ -67,9 +67,9 @@ def into_place(state: MergeState, place: Place) -> Iterator[MergeCandidate | Apa
         yield _moved(state, place, spread, sorted(producers))
 
 
-def _spread(copies: TaskGroup, size: int) -> Spread | None:
+def _spread(copies: TaskGroup, size: int) -> RunsApart | None:
     """Where the copies take all of a buffer; None if that is not what they do."""
-    found, ends = set[Spread](), list[tuple[int, int]]()
+    found, ends = set[RunsApart](), list[tuple[int, int]]()
     for task in copies.tasks:
         reader, writer = task.readers()[0].scan, task.writers()[0].scan
         if task.units or not reader.in_a_row:
@@ -79,7 +79,7 @@ def _spread(copies: TaskGroup, size: int) -> Spread | None:
         run, step = (writer.element_bytes * sum(inside or [1]), apart[0][1]) if apart else (size, size)
         if len(apart) > 1 or reader.first % run:
             return None
-        found.add(Spread(writer.first - reader.first // run * step, run, step))
+        found.add(RunsApart(writer.first - reader.first // run * step, run, step))
         ends.append((reader.first, reader.end))
     starts, stops = zip(*sorted(ends), strict=True)
     return found.pop() if len(found) == 1 and (0, *stops) == (*starts, size) else None
@@ -100,7 +100,7 @@ def _is_free(state: MergeState, place: Place, target: str, producers: set[Place]
     return all(at < first for at in state.readers[root] if at < place)
 
 
-def _moved(state: MergeState, place: Place, spread: Spread, producers: list[Place]) -> MergeCandidate | Apart:
+def _moved(state: MergeState, place: Place, spread: RunsApart, producers: list[Place]) -> MergeCandidate | Apart:
     copies, network = state.group(place), state.network
     source, target = network.root(copies.tasks[0].readers()[0].buffer), copies.tasks[0].writers()[0].buffer
     names = state.works[producers[0][0]].op, state.works[place[0]].op
@@ -125,7 +125,7 @@ def _moved(state: MergeState, place: Place, spread: Spread, producers: list[Plac
     return MergeCandidate(merge, place, target, groups, early=early)
 
 
-def _written_there(state: MergeState, task: Task, copy: Task, spread: Spread, kept: bool) -> Task | str:
+def _written_there(state: MergeState, task: Task, copy: Task, spread: RunsApart, kept: bool) -> Task | str:
     """The task that writes at its place in the whole, `kept`: there too; or why it cannot."""
     root, target = state.network.root(copy.readers()[0].buffer), copy.writers()[0].buffer
     name = only_writer(task, root, state.network)
