@@ -87,7 +87,7 @@ class Meter:
         shares = self._shares(np.array(self.sizes)[items], amounts, np.array(self.addresses)[items])
         loads = np.zeros((len(self.traffic.moves), 2, self._low.size))
         np.add.at(loads, (steps, writes), shares.T)
-        self._loads = loads.reshape(len(loads), -1)  # cycles of every bank in every step: its reads, its writes
+        self._loads = loads.reshape(len(loads), 2 * self._low.size)  # by step: reads of every bank, then writes
         self._busiest: list[float] = self._loads.max(axis=1).tolist()  # bank of every step
 
     @property
