@@ -140,7 +140,7 @@ def test_what_ran_wrongly_is_named(home: Path, capsys: pytest.CaptureFixture[str
     with planted(elf, writes_wrongly(lambda epoch: epoch.number == 1)) as line:
         assert cli.main(["validate", str(folder), "--mode", "target", "-d", line, "--bisect", "-b", "1"]) == 1
     text = capsys.readouterr().out
-    assert "epoch 1 (" in text and "NPU: an epoch with right inputs and wrong results" in text
+    assert "epoch 1 (" in text and "NPU: an epoch with correct inputs and wrong results" in text
     assert "by argument S" in text and "atonc probe " in text and "--distrust S" in text
 
 

@@ -224,7 +224,8 @@ ARGUMENTS = (
         "two or more independent chains in one epoch, each of a kind that ST programs have",
         "Chains of one epoch share no unit and no link. What they share is the bus, as the engines of every "
         "epoch do, and the wait for all writers.",
-        "About 500 combinations occur, with up to five chains in an epoch; unit numbers do not matter.",
+        f"{len(words('chains side by side'))} combinations occur, with up to five chains in an epoch; unit numbers do "
+        "not matter.",
         "an epoch of two chains that hangs or gives other results although each of them runs alone",
         ("conv-3x3-three-side-by-side", "deep-1x1-three-side-by-side"),
         _side_by_side,
