@@ -40,8 +40,8 @@ ARGUMENTS = (FETCHED, WRITE)
 
 MEAN_GOAL, INSIDE_GOAL = 0.015, 0.9
 FIRST_EPOCH, LAST_EPOCH = 5, 53
-BLIND = "seen only after the model was fixed, not in the mean"
-NO_CONTROLLER = "compiled for the CPU, figure with epoch controller"
+BLIND = "found after the model was made, not in the mean of 17"
+NO_CONTROLLER = "program without, measurement with epoch controller"
 FITTED, SEEN_LATER, APART = "fitted", "blind", "apart"  # fixed or supported a constant; saw none; says little
 APPLICATION = "STMicroelectronics+STM32N6-GettingStarted-"
 DIGITS = "andre1012345+STM32N6-digits-recognition"
@@ -88,7 +88,7 @@ CASES = (
          "Model/STM32N6570-DK/network.c", 70.91, "zoo 2.2.0", kind=FITTED),
     Case("efficientnet_v2B1 240", "3.0.0", DIGITS, "cf7cb1c",
          "Model/STM32N6570-DK/network.c", 86.55,
-         "zoo 3.0.0, same bytes of weights; supports frame_turn, not in the mean", counts=False, kind=FITTED),
+         "zoo 3.0.0, same bytes of weights; supports frame_turn, not in the mean of 17", counts=False, kind=FITTED),
     Case("efficientnet_v2B1 240", "4.0.0", DIGITS, "10c660d8",
          "Model/STM32N6570-DK/network.c", 44.0, "application README, whole ms", kind=FITTED),
     Case("ssdlite_mobilenetv3small 300", "4.0.0", "Estadio-do-Dragao-app+STM32N6-GettingStarted-ObjectDetection",
@@ -105,7 +105,7 @@ CASES = (
     Case("yolov8n pose 256", "2.1.0", "ginodecock+fall-guard-pe", "108d27b8",
          "Model/network.c", 32.0, "application, whole ms"),
     Case("st_yolo_x_nano 480", "2.1.0", f"{APPLICATION}ObjectDetection", "d306ecb3",
-         "Model/STM32N6570-DK/network.c", 32.40, "zoo, sibling network"),
+         "Model/STM32N6570-DK/network.c", 32.40, "zoo, network of the same family"),
     Case("yolov8n seg 256", "2.0.0", "avnet-iotconnect+iotc-stm32-n6-demos", "61eae11e",
          "Projects/instance_segmentation/STM32N6/Model/network.c", 37.59, f"zoo 2.0.0; {BLIND}", counts=False),
     Case("yamnet 1024", "2.2.0", f"{APPLICATION}Audio", "",
@@ -113,7 +113,7 @@ CASES = (
     Case("ssd_mobilenet_v2_fpnlite 192", "2.2.0", "willisk0612+nucleo-getting-started", "",
          "Appli/X-CUBE-AI/App/network.c", 13.50, f"zoo 2.2.0; {BLIND}, {NO_CONTROLLER}", counts=False),
     Case("mobilenetv2 re-id", "3.0.0", f"{APPLICATION}ReID", "d8412646", "Model/NUCLEO-N657X0-Q/reid.c",
-         13.44, f"zoo 3.0.0, its row OSNet 1.0: see below; {BLIND}", counts=False),
+         13.44, f"zoo 3.0.0, listed there as OSNet 1.0; {BLIND}", counts=False),
     Case("st_yolodv2milli 256", "4.0.0", FYP, "46391825", f"{FYP_FOLDER}/st_yolo_d_256_person.c",
          25.607, f"{PLAYGROUND}; {BLIND}", counts=False),
     Case("tinyissimoyolo_v8 320", "4.0.0", FYP, "46391825", f"{FYP_FOLDER}/tinyv8_320_person.c",

@@ -191,7 +191,7 @@ def test_validate_counts_labels_and_layers(capsys: pytest.CaptureFixture[str]) -
 def test_validate_text_shows_the_metrics_of_st(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", DIGITS, "--samples", "2", "-v"]) == 0
     text = capsys.readouterr().out
-    for word in ("acc", "rmse", "mae", "l2r", "mean", "std", "nse", "cos", "exact %", "within 1 %"):
+    for word in ("acc", "rmse", "mae", "l2r", "mean", "std", "nse", "cos", "exact %", "+-1 LSB %"):
         assert word in text
 
 

@@ -97,18 +97,18 @@ def speed() -> str:
     n, s = new["summary"], same["summary"]
     old = sum(count for release, count in same["releases"].items() if release.startswith("2."))
     return "\n".join([
-        f"Against ST's newest release ({new['release']}), by architecture and resolution: "
-        f"**{n['on_chip_mean']:.2f}** of the published time in the geometric mean of {n['on_chip']} networks",
-        f"that ST keeps on the chip (median {n['on_chip_median']:.2f}; mean {n['on_chip_high']:.2f} with all "
-        f"predictions at the upper error bound), {n['mean']:.2f} with the {_more(n)} that it puts into "
-        f"external RAM. From {_end(n, 'strongest')} to {_end(n, 'weakest')}; slower than ST's: {_slower(n)}.",
-        f"With weights in RAM that is free (`--resident`): {n['resident'][1]:.2f} on {n['resident'][0]} networks, none "
-        f"above {n['resident'][2]:.2f}.",
-        f"Against the best figure that ST has published for the same file: {s['on_chip_mean']:.2f} on {s['on_chip']} "
-        f"models on the chip (median {s['on_chip_median']:.2f}), {s['mean']:.2f} with the {_more(s)} in external RAM; "
-        f"slower: {_slower(s)};",
-        f"{old} of these {s['networks']} figures are of releases 2.x ([tables](../benchmarks/results/against_st.md), "
-        "[all models](../benchmarks/results/schedule.md)).",
+        "Our predicted latency divided by the latency that ST measured and published; means are geometric "
+        "([tables](../benchmarks/results/against_st.md), [all models](../benchmarks/results/schedule.md)):\n",
+        f"- ST's newest release ({new['release']}), same architecture and resolution: **{n['on_chip_mean']:.2f}x** on "
+        f"the {n['on_chip']} networks that ST keeps on the chip (median {n['on_chip_median']:.2f}x;",
+        f"  {n['on_chip_high']:.2f}x with all predictions at the upper error bound), {n['mean']:.2f}x with the "
+        f"{_more(n)} that ST puts into external RAM. Lowest {_end(n, 'strongest')}, highest {_end(n, 'weakest')};",
+        f"  slower than ST's: {_slower(n)}.",
+        f"- The same with weights copied to free RAM (`--resident`): {n['resident'][1]:.2f}x on {n['resident'][0]} "
+        f"networks, highest {n['resident'][2]:.2f}x.",
+        f"- ST's best latency of any release, same file: {s['on_chip_mean']:.2f}x on {s['on_chip']} models on the chip "
+        f"(median {s['on_chip_median']:.2f}x), {s['mean']:.2f}x with the {_more(s)} in external RAM; slower than ST's:",
+        f"  {_slower(s)}. {old} of these {s['networks']} measurements are of releases 2.x.",
     ])  # fmt: skip
 
 
@@ -118,18 +118,18 @@ def _more(summary: Row) -> int:
 
 def _end(summary: Row, key: str) -> str:
     ratio, name = summary[key][0]
-    return f"{ratio:.2f} ({name})"
+    return f"{ratio:.2f}x ({name})"
 
 
 def _slower(summary: Row) -> str:
-    return ", ".join(f"{name} ({ratio:.2f})" for name, ratio in summary["slower"].items()) or "none"
+    return ", ".join(f"{name} ({ratio:.2f}x)" for name, ratio in summary["slower"].items()) or "none"
 
 
 def against_newest() -> str:
     rows = [row for row in _results("against_st")["newest"]["rows"] if "ms" in row]
     refused = [row for row in _results("against_st")["newest"]["rows"] if "ms" not in row]
     lines = [
-        "| network | resolution | data | ours, predicted ms | may be | ST, measured ms | ours / ST |",
+        "| network | resolution | data | ours, predicted ms | error bounds | ST, measured ms | ours / ST |",
         "|---|---|---|---:|---:|---:|---:|",
         *(f"| {r['network']} | {r['resolution']} | {r['dataset']} | {_compared(r)} |" for r in rows),
     ]
@@ -138,14 +138,14 @@ def against_newest() -> str:
 
 
 def against_same_file() -> str:
-    head = "| model | ours, predicted ms | may be | ST, measured ms | ours / ST | release |"
+    head = "| model | ours, predicted ms | error bounds | ST, measured ms | ours / ST | release |"
     rows = _results("against_st")["same_file"]["rows"]
     lines = [f"| {row['model']} | {_compared(row)} | {row['release']} |" for row in rows]
     return "\n".join([head, "|---|---:|---:|---:|---:|---|", *lines])
 
 
 def elsewhere() -> str:
-    head = "| model | ours, predicted ms | may be | measured ms | ours / measured | tool | board and clocks |"
+    head = "| model | ours, predicted ms | error bounds | measured ms | ours / measured | tool | board and clocks |"
     rows = _results("against_st")["elsewhere"]
     lines = [f"| {row['model']} | {_compared(row)} | {row['release']} | {row['board']} |" for row in rows]
     return "\n".join([head, "|---|---:|---:|---:|---:|---|---|", *lines])
@@ -164,10 +164,10 @@ def model_error() -> str:
     fitted, blind = (_errors(row for row in _measured() if row["kind"] == kind) for kind in ("fitted", "blind"))
     counted = _errors(row for row in _measured() if row["counts"])
     return (
-        f"Mean absolute error: {fmean(fitted):.1f} % on {len(fitted)} rows that fixed or supported a constant "
-        f"(*fitted*); {fmean(blind):.1f} % (median {median(blind):.1f} %, worst {max(blind):.1f} %) on {len(blind)} "
-        f"rows that no constant saw (*blind*). The {len(counted)} rows that were known when the model was made: "
-        f"{fmean(counted):.1f} %. Rows *apart* consist of unmeasured CPU kernels."
+        f"Mean absolute error: {fmean(fitted):.1f} % on {len(fitted)} rows used for calibration (*fitted*); "
+        f"{fmean(blind):.1f} % (median {median(blind):.1f} %, worst {max(blind):.1f} %) on {len(blind)} rows held out "
+        f"from calibration (*blind*); {fmean(counted):.1f} % on the {len(counted)} rows that were known when the model "
+        "was made. *apart*: many unmeasured CPU kernels, in none of these means."
     )
 
 
@@ -182,14 +182,14 @@ def _errors(rows: Iterable[Row]) -> list[float]:
 def inside_the_band() -> str:
     s = _results("hw_cycles")["summary"]
     return (
-        f"{s['networks_inside']} of {s['networks']} networks ({s['unfitted_inside']} of {s['unfitted']} that fixed no "
-        f"constant) and {s['epochs_inside']} of {s['epochs']} single epochs"
+        f"{s['networks_inside']} of {s['networks']} networks ({s['unfitted_inside']} of {s['unfitted']} held "
+        f"out from calibration) and {s['epochs_inside']} of {s['epochs']} single epochs"
     )
 
 
 def measured_networks() -> str:
     lines = [
-        "| network | tool | predicted ms | may be | measured ms | error | inside | row | measured by |",
+        "| network | tool | predicted ms | error bounds | measured ms | error | within | row | measured by |",
         "|---|---|---:|---:|---:|---:|---|---|---|",
     ]
     for row in _measured():
@@ -208,7 +208,7 @@ def measured_epochs() -> str:
 def constants() -> str:
     """Name, value, range and the comment of every constant: tag and evidence."""
     ranges = tomllib.loads(MACHINE.read_text())["ranges"]
-    lines, part = ["| constant | value | tag | may be | source |", "|---|---:|---|---|---|"], ""
+    lines, part = ["| constant | value | tag | range | meaning, source |", "|---|---:|---|---|---|"], ""
     for line in MACHINE.read_text().splitlines():
         part = line[1:].split("]")[0] if line.startswith("[") else part
         found = _CONSTANT.match(line)
@@ -219,7 +219,7 @@ def constants() -> str:
 
 
 def band() -> str:
-    lines = ["| of the time | may take | source |", "|---|---:|---|"]
+    lines = ["| part of the latency | may differ by | source |", "|---|---:|---|"]
     for topic, limit in limits().items():
         lines.append(f"| {topic} | {100 * limit.low:+.0f} to {100 * limit.high:+.0f} % | {limit.why} |")
     return "\n".join(lines)
@@ -230,7 +230,7 @@ def band() -> str:
 
 def variants() -> str:
     """What each lever brings, against the default."""
-    lines = ["| options | models | time to default | activations to default |", "|---|---:|---:|---:|"]
+    lines = ["| options | models | latency / default | activations / default |", "|---|---:|---:|---:|"]
     for name, records in _results("schedule").items():
         times, sizes = _ratios(records, "ms"), _ratios(records, "peak_bytes")
         if name != "default" and times:
@@ -243,7 +243,7 @@ def memory_price() -> str:
     if not times:
         return "time"
     most, mean = 100 * (max(times) - 1), 100 * (_mean(times) - 1)
-    return f"up to {most:.0f} % of the time of a network, {mean:.0f} % in the mean"
+    return f"up to {most:.0f} % more latency, {mean:.0f} % on average"
 
 
 def _ratios(records: Mapping[str, Row], key: str) -> list[float]:
@@ -264,16 +264,16 @@ def pools() -> str:
     time, words, size = (re.search(form.format(key), text) for key in keys)
     assert time and words and size, "benchmarks/results/pools.md has another form"
     return (
-        f"On the {time[2]} networks with such a chain that we measured, time is {float(time[1]):.2f} of what it is "
-        f"without the pass in the mean, at most {float(time[3]):.2f}; activations take {float(size[1]):.2f} of the "
-        f"bytes, and the program has {float(words[1]):.2f} of the words"
+        f"Predicted with the pass on {time[2]} networks: {float(time[1]):.2f}x the latency (geometric mean; at most "
+        f"{float(time[3]):.2f}x), {float(size[1]):.2f}x the bytes of activations, {float(words[1]):.2f}x the words of "
+        "command streams"
     )
 
 
 def passes() -> str:
     """Lists the passes of the schedule as the compiler does."""
     rows = (f"| `{one.name}` | {one.what} | {'on' if one.default else 'off'} | {_seen(one)} |" for one in ALL)
-    head = ("| pass | what | by default | ST programs have what it makes |", "|---|---|---|---|")
+    head = ("| pass | what it does | default | seen in ST programs |", "|---|---|---|---|")
     return "\n".join((*head, *rows))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,12 @@ from atonc.delivery.generate.post import post_processing, require_family
 from atonc.insight.accuracy.explain import explain_accuracy
 from atonc.insight.evaluating.decoders import post_notes
 from atonc.insight.evaluating.options import PostOptions
+from atonc.insight.quantizing import widen
 from atonc.insight.quantizing.graph import FloatGraph, decodings
+from atonc.insight.quantizing.judge import EQUAL_DB, QuantizationJudge, Signal
 from atonc.insight.quantizing.loading import parse, read, tidy
 from atonc.insight.quantizing.observe import outputs
-from atonc.insight.quantizing.parts import apart, before_scores
+from atonc.insight.quantizing.parts import CountedPlaces, apart, before_scores
 from atonc.insight.quantizing.run import quantize
 from atonc.insight.quantizing.types import QuantizeOptions
 from atonc.machine.base.errors import InputError
@@ -107,9 +110,7 @@ def test_boxes_are_made_in_float_where_that_is_better(tmp_path: Path) -> None:
     assert "there" not in quantize(path, tmp_path / "x.npz", QuantizeOptions(**FEW, float_tails=False)).float_nodes
 
 
-def test_suppression_gets_scores_before_their_sigmoid(tmp_path: Path) -> None:
-    """Codes of scores near 1 are alike; the order of the boxes is in what the sigmoid reads. A score that is an output
-    of its own stays one."""
+def suppressing(tmp_path: Path) -> Path:
     nms = MAKE("NonMaxSuppression", ["corners", "y", "most", "iou", "least"], ["kept"], "nms", center_point_box=0)
     behind = [*SPLIT, MAKE("Transpose", ["boxes"], ["corners"], "turn", perm=[0, 2, 1]), nms]
     limits = {"iou": np.array([0.45], np.float32), "least": np.array([0.25], np.float32)}
@@ -117,6 +118,51 @@ def test_suppression_gets_scores_before_their_sigmoid(tmp_path: Path) -> None:
     model = onnx.load(path)
     model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
     onnx.save(model, path)
+    return path
+
+
+def test_places_of_boxes_count_by_their_scores(tmp_path: Path) -> None:
+    """What suppression leaves out may be as wrong as it likes; where no score is high enough the best counts."""
+    model = apart(tidy(read(suppressing(tmp_path)), "h"))
+    counted = CountedPlaces.of(model)
+    graph = FloatGraph(before_scores(model))
+    assert counted is not None and (counted.scores, counted.count, counted.least) == ("y", 80, 0.125)
+    feeds = [{"x": np.random.default_rng(k).normal(0, 0.4, (1, 3, SIDE, SIDE)).astype(np.float32)} for k in range(12)]
+    for least in (0.6, 1.1):
+        graph.counted = replace(counted, least=least)
+        judge = QuantizationJudge.of(graph, feeds)
+        compared = judge._apart(judge.reference)
+        best = [(1 / (1 + np.exp(-values[1]))).max(1)[0] for values in judge.reference]
+        places = [some >= min(least, some.max()) for some in best]
+        assert all(map(np.array_equal, places, judge.counted)) and 1 <= min(map(np.sum, places)) < 40
+        for counts in (False, True):
+            wrong = [list(values) for values in judge.reference]
+            for values, some in zip(wrong, judge.counted, strict=True):
+                values[0] = values[0] * np.where(some == counts, np.float32(1.1), np.float32(1))[:, None]
+            found = Signal.of(compared, judge._apart(wrong)).by_column[0].db
+            assert found == pytest.approx(20 if counts else EQUAL_DB, abs=0.01)
+            assert judge.whole.expected is not compared and len(compared[0][0][0]) == places[0].sum()
+
+
+def test_detectors_get_a_few_tensors_of_16_bits_where_that_is_cheap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(widen, "DEARER", 2.0)  # conversions are most of so small a network
+    path, data = suppressing(tmp_path), tmp_path / "x.npz"
+    np.savez(data, x=np.random.default_rng(1).normal(0, 1, (16, 1, 3, SIDE, SIDE)).astype(np.float32))
+    made, eight = (quantize(path, data, QuantizeOptions(**FEW, wide=wide)) for wide in ("", "none"))
+    assert "16 bits in" in made.chosen.name and any("--wide none: 8 bits" in note for note in made.notes)
+    assert "steps are judged where a score is 0.125 or more in float" in made.notes
+    assert 1 < made.chosen.time_ms / eight.chosen.time_ms <= 2.001 and made.chosen.snr_db > eight.chosen.snr_db
+    kinds = [{proto.data_type for proto in parse(one.model, "m").graph.initializer} for one in (made, eight)]
+    assert TensorProto.INT16 in kinds[0] and TensorProto.INT16 not in kinds[1]
+    assert not made.widths and made.outputs[1].snr_db > eight.outputs[1].snr_db + 3
+
+
+def test_suppression_gets_scores_before_their_sigmoid(tmp_path: Path) -> None:
+    """Codes of scores near 1 are alike; the order of the boxes is in what the sigmoid reads. A score that is an output
+    of its own stays one."""
+    path = suppressing(tmp_path)
     before = tidy(read(path), "h")
     after = before_scores(apart(before))
     tail = told_tail(after)
@@ -143,6 +189,7 @@ def test_suppression_gets_scores_before_their_sigmoid(tmp_path: Path) -> None:
         assert refusal.value.remedy == "--post corners_logits"
     told = explain_accuracy(compiled, Options(verify=False), path, [data], remedies=False)  # logits against logits
     assert [row[0] for row in told.outputs] == ["corners", "y:before"] and min(row[1] for row in told.outputs) > 25
+    model = onnx.load(path)
     model.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))
     onnx.save(model, path)
     assert [value.name for value in before_scores(apart(tidy(read(path), "h"))).graph.output] == ["corners", "y"]

@@ -270,6 +270,8 @@ def test_wishes_that_make_no_sense_are_refused() -> None:
     for both in ({"bits": "4"}, {"bits": "mixed"}, {"max_flash": 1000}):
         with pytest.raises(InputError, match="at once"):
             QuantizeOptions(wide="1%", **both)
+    assert not QuantizeOptions(wide="none", bits="4").widens and not QuantizeOptions(wide="none").may_widen
+    assert QuantizeOptions().may_widen and not QuantizeOptions(objective="speed").may_widen
     assert QuantizeOptions(wide="1%").wide_db == pytest.approx(40) and QuantizeOptions(wide="35").wide_db == 35
     with pytest.raises(UnsupportedError, match="no activation may"):
         require_groups(WidthPlan((), {}), "1%")

@@ -140,7 +140,7 @@ def test_what_ran_wrongly_is_named(home: Path, capsys: pytest.CaptureFixture[str
     with planted(elf, writes_wrongly(lambda epoch: epoch.number == 1)) as line:
         assert cli.main(["validate", str(folder), "--mode", "target", "-d", line, "--bisect", "-b", "1"]) == 1
     text = capsys.readouterr().out
-    assert "epoch 1 (" in text and "NPU: an epoch with right inputs and wrong results" in text
+    assert "epoch 1 (" in text and "NPU: an epoch with correct inputs and wrong results" in text
     assert "by argument S" in text and "atonc probe " in text and "--distrust S" in text
 
 
@@ -273,7 +273,7 @@ def test_a_line_that_spoils_inputs(
     monkeypatch.setattr(links, "open_link", lambda text: SpoilingLink(opened(text), sent[32:36]))
     found = bisected(folder, elf, nothing, capsys)
     assert found["cause"] == "transfer" and found["stable"]
-    assert any("line" in action for action in found["actions"]) and "network itself is not in doubt" in str(
+    assert any("line" in action for action in found["actions"]) and "network itself is not the cause" in str(
         found["reasons"]
     )
 

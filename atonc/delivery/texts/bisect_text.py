@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _MOST = 3  # configurations, probes and constants that are named
 _STATES = {True: "good", False: "BAD", None: "-"}
 _CHECKS = (
-    Column[BisectCheck]("looked at", lambda one: one.what, left=True),
+    Column[BisectCheck]("check", lambda one: one.what, left=True),
     Column[BisectCheck]("", lambda one: _STATES[one.good], left=True),
     Column[BisectCheck]("found", lambda one: one.found, left=True),
 )
@@ -24,7 +24,7 @@ _CAUSES = {
     Cause.TRANSFER: "transfer: the inputs arrive changed",
     Cause.MEMORY: "memory",
     Cause.CPU: "CPU: a layer that the CPU computes",
-    Cause.NPU: "NPU: an epoch with right inputs and wrong results",
+    Cause.NPU: "NPU: an epoch with correct inputs and wrong results",
     Cause.UNKNOWN: "not known: CPU or NPU, what lies between could not be told apart",
 }
 _SELF_TEST = (
@@ -113,8 +113,8 @@ Advised = tuple[list[str], list[str]]
 def _transfer(found: Bisection) -> Advised:
     return (
         [
-            "inputs in the board's memory are not those that were sent, and that memory keeps what is written to it",
-            "so layers behind them compute with other inputs: the network itself is not in doubt",
+            "inputs in the board's memory differ from those sent, although that memory keeps what is written to it",
+            "so the layers compute with wrong inputs; the network itself is not the cause",
         ],
         ["lower the speed of the line (board build --baud), shorten the cable, then run this command again"],
     )
@@ -127,14 +127,14 @@ def _memory(found: Bisection) -> Advised:
         program = "program the constants again (constants_0x*.bin, or the .hex of the build) and read them back"
         again = [program] if flash else ["check that the bank keeps its contents: powered, clocked also in sleep"]
         if any(not one.stable for one in found.constants):
-            again.append("lower the clock of that memory: it reads other bytes each time")
-        return ["constants are not those of the build", *named], [*again, _SELF_TEST]
+            again.append("lower the clock of that memory: it reads different bytes each time")
+        return ["constants differ from those of the build", *named], [*again, _SELF_TEST]
     if any(check.good is False and "inputs" in check.what for check in found.checks):
         return ["the memory of the inputs does not keep what is written to it"], [_SELF_TEST]
     return (
         [
-            "the same input gives other bytes each time, and inputs and constants are right in memory",
-            "a wrong program would be wrong in the same way each time",
+            "the same input gives different bytes each time, and inputs and constants in memory are correct",
+            "a wrong program would give the same wrong bytes each time",
         ],
         [_SELF_TEST, "lower the clocks of NPU and RAM, check the supply, then run this command again"],
     )
@@ -143,15 +143,15 @@ def _memory(found: Bisection) -> Advised:
 def _constant(one: DifferentConstant) -> str:
     epochs = f", read by epoch {', '.join(map(str, one.epochs[:_MOST]))}" if one.epochs else ""
     seen = f"{one.board[:8].hex() or 'nothing certain'} instead of {one.built[:8].hex()}"
-    return f"at {one.address:#010x}: {seen}{'' if one.stable else ', another time something else'}{epochs}"
+    return f"at {one.address:#010x}: {seen}{'' if one.stable else ', different in another read'}{epochs}"
 
 
 def _cpu(found: Bisection) -> Advised:
     assert found.difference is not None
     return (
         [
-            "every tensor in front of it is right, and so are inputs and constants where they could be looked at",
-            "the layer is C code that the CPU runs: compiler, options, stack and FPU come into question",
+            "every tensor before it is correct, and so are inputs and constants, as far as they could be checked",
+            "the layer is C code on the CPU: suspect compiler, options, stack and FPU",
         ],
         [
             "run the same firmware sources on the virtual board: atonc validate MODEL --mode board",
@@ -162,34 +162,34 @@ def _cpu(found: Bisection) -> Advised:
 
 def _npu(found: Bisection) -> Advised:
     reasons = [
-        "its inputs in RAM are right, and so are inputs and constants where they could be looked at"
+        "its inputs in RAM are correct, and so are inputs and constants, as far as they could be checked"
         if found.difference is not None and found.difference.exact
-        else "inputs and constants are right where they could be looked at; what lies between was not told apart"
+        else "inputs and constants are correct, as far as they could be checked; the epochs between were not separated"
     ]
     actions = []
     graded = _graded(found)
     if not graded:
-        reasons.append("every configuration of it is in ST programs: rights, clocks or banks come before the program")
+        reasons.append("ST programs have all its configurations: suspect rights, clocks and RAM banks first")
         actions.append(_SELF_TEST)
     for one in graded[:_MOST]:
         rests = f", by argument {one.argument}" if one.argument else ""
-        reasons.append(f"not simply seen in ST programs: {one.feature} ({one.grade}{rests})")
+        reasons.append(f"less than 'seen in ST programs': {one.feature} ({one.grade}{rests})")
     probes = _probes([one.feature for one in graded])
     if probes:
-        actions.append(f"ask the board about it: {shell('probe', *probes[:_MOST], '-o', 'probes')}")
+        actions.append(f"test it on the board: {shell('probe', *probes[:_MOST], '-o', 'probes')}")
     arguments = sorted({one.argument for one in graded} - {""})
     if arguments:
         actions.append(
             f"compile without it: {shell('generate', 'MODEL', *(w for a in arguments for w in ('--distrust', a)))}"
         )
     if found.difference is not None and not found.difference.exact:
-        actions.append("generate --no-epoch-controller, build and flash it once: then every epoch is seen by itself")
-    return reasons, [*actions, "send the recording (--record): it is the first thing to be worked on"]
+        actions.append("generate --no-epoch-controller, build and flash it: every epoch is then a block of its own")
+    return reasons, [*actions, "send the recording (--record): such reports come first"]
 
 
 def _unknown(found: Bisection) -> Advised:
     return (
-        ["inputs and constants are right where they could be looked at"],
+        ["inputs and constants are correct, as far as they could be checked"],
         ["use the firmware of `atonc board build`: it shows layers and memory", _SELF_TEST],
     )
 

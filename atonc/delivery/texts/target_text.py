@@ -58,10 +58,10 @@ def _runs(samples: int, sequences: int) -> str:
 
 def measured_blocks(measured: Measured, verbose: bool) -> Iterator[Block]:
     predicted = sum(block.predicted_ms for block in measured.blocks)
-    rate = f", {1e3 / measured.total_ms:.1f} a second" if measured.total_ms else ""
+    rate = f", {1e3 / measured.total_ms:,.0f} inferences/s" if measured.total_ms else ""
     total = f"inference: {measured.total_ms:.3f} ms{rate}"
     if not measured.blocks:
-        yield from (total, "the firmware does not tell single epochs")
+        yield from (total, "the firmware does not report single epochs")
         return
     span = " ({:.3f} to {:.3f})".format(*measured.predicted_span_ms) if measured.predicted_span_ms else ""
     yield f"{total}; predicted {predicted:.3f} ms{span}"

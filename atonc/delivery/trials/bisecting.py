@@ -24,6 +24,7 @@ from atonc.delivery.wire.client import BoardRunResult, Client, ReportedLayer, Ta
 from atonc.delivery.wire.messages import ModelInfo, SystemInfo
 from atonc.machine.base.errors import AtoncError, InputError
 from atonc.machine.base.frozen import dataclass
+from atonc.machine.base.words import count
 from atonc.machine.emu.bus import AddressSpace, MemoryRegion, canonical
 from atonc.machine.emu.files.types import EpochBlock
 from atonc.machine.emu.network import EmulatedNetwork, NetworkStep, initial_copy
@@ -310,7 +311,7 @@ class _Search:
         """Inputs as they lie in the board's memory."""
         what = "inputs in the board's memory"
         if not (self.client.can(messages.CAN_PROGRAMS) and self.client.can(messages.CAN_MEMORY)):
-            self.note(what, "not looked at: the firmware cannot stop in front of a run", None)
+            self.note(what, "not checked: the firmware cannot stop before a run", None)
             return Cause.NONE
         size = sum(map(len, self.inputs))
         try:
@@ -330,15 +331,15 @@ class _Search:
 
     def _into_memory(self) -> Cause:
         """Whether the memory keeps what comes another way: the inputs, or other bytes if the line spoils these."""
-        what, found = "that memory, written by itself", ""
-        for mask, words in ((0, "the inputs"), (_OTHER, "other bytes")):
+        what, found = "memory of the inputs", ""
+        for mask, words in ((0, "the inputs"), (_OTHER, "different bytes")):
             try:
                 for tensor, data in zip(self.model.inputs, self.inputs, strict=True):
                     self.client.write_memory(tensor.address, bytes(byte ^ mask for byte in data))
             except TargetError as error:
                 found = error.one_line
                 continue
-            self.note(what, f"it keeps {words}", good=True)
+            self.note(what, f"keeps {words}", good=True)
             return Cause.TRANSFER
         self.note(what, found, good=False)
         return Cause.MEMORY
@@ -347,13 +348,13 @@ class _Search:
         """Weights and other constants, by the board's sums over them."""
         what = "constants in the board's memory"
         if not self.client.can(messages.CAN_MEMORY):
-            self.note(what, "not looked at: the firmware does not read memory", None)
+            self.note(what, "not checked: the firmware does not read memory", None)
             return []
         parts = [(address, data) for address, data in contents if data]
         wrong = [one for address, data in parts for one in self._wrong_constants(address, data)]
         size = sum(len(data) for _, data in parts)
-        good = f"{size:,} bytes in {len(parts)} places: equal"
-        self.note(what, f"{len(wrong)} places of {size:,} bytes differ" if wrong else good, good=not wrong)
+        good = f"{size:,} bytes in {count(len(parts), 'range')}: equal"
+        self.note(what, f"{count(len(wrong), 'range')} of {size:,} bytes differ" if wrong else good, good=not wrong)
         return wrong
 
     def _wrong_constants(self, address: int, data: bytes) -> Iterator[DifferentConstant]:
@@ -394,7 +395,7 @@ class _Search:
     def blocks(self, expected: Sequence[bytes]) -> tuple[FirstDifference | None, bool]:
         """The first block whose tensors differ, and whether each run says the same."""
         if not self.client.can(messages.CAN_OBSERVE):
-            self.note("tensors behind each block", "not looked at: the firmware shows no layers", None)
+            self.note("tensors after each block", "not checked: the firmware shows no layers", None)
             return self._whole(expected), True
         mode = messages.IO_ONLY | messages.PER_LAYER | messages.WITH_DATA
         runs = [self.client.run(self.model, self.inputs, mode, first=False) for _ in range(REPEATS)]
@@ -402,9 +403,9 @@ class _Search:
         same = len({run.outputs for run in runs}) == 1 and len({(one.first, one.last) for one in found if one}) <= 1
         seen = [one for one in found if one is not None]
         size = sum(tensor.data.size for layer in runs[0].layers for tensor in layer.tensors)
-        words = "every run alike" if same else "another result in every run"
+        words = "equal in every run" if same else "different in every run"
         self.note(
-            "tensors behind each block", f"{len(runs[0].layers)} blocks, {size:,} bytes, {REPEATS} runs: {words}", same
+            "tensors after each block", f"{len(runs[0].layers)} blocks, {size:,} bytes, {REPEATS} runs: {words}", same
         )
         return min(seen, key=lambda one: (one.last, one.first), default=None), same
 
@@ -455,7 +456,7 @@ class _Search:
 
     def narrowed(self, found: FirstDifference, programs: ShortenedPrograms) -> FirstDifference:
         """The first epoch of the block, by programs that end earlier."""
-        what = "programs that end earlier"
+        what = "shortened command streams"
         candidates = self._epochs(found.first, found.last)
         if found.exact or not candidates:
             return found
@@ -477,7 +478,7 @@ class _Search:
             low, high = max(0, len(candidates) - 1 - len(self._block_of(earlier))), len(candidates) - 1
         different, compared = self._wrong_after(programs, number, self._writers(number))
         self.note(
-            what, f"{runs + 1} runs: epoch {number} is the first with right inputs and wrong results", bool(different)
+            what, f"{runs + 1} runs: epoch {number} is the first with correct inputs and wrong results", bool(different)
         )
         return replace(found, first=number, last=number, kind="npu", different=different, compared=compared)
 
@@ -582,7 +583,7 @@ def bisect_target(
 def _explained(
     told: Bisection, search: _Search, contents: Sequence[tuple[int, bytes]], outputs: Sequence[bytes]
 ) -> Bisection:
-    words = "the same bytes each time" if told.stable else "other bytes each time"
+    words = "the same bytes each time" if told.stable else "different bytes each time"
     search.note("outputs", f"{told.runs} runs of sample {told.sample}: {words}", told.stable)
     cause = search.transfer()
     net = search.emulated.net

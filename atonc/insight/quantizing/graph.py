@@ -32,6 +32,7 @@ class FloatGraph:
 
         self.model, graph = model, model.graph
         self.ranges: Mapping[str, Scale] = {}  # that fake quantisation had in training, by tensor
+        self.counted: Any = None  # which places of boxes suppression behind it looks at (`parts.CountedPlaces`)
         self.nodes: tuple[Any, ...] = tuple(graph.node)
         self.constants: dict[str, Array] = {p.name: numpy_helper.to_array(p) for p in graph.initializer}
         self.inputs = tuple(v.name for v in graph.input if v.name not in self.constants)

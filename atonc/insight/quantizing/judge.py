@@ -53,7 +53,8 @@ class Signal:
     def of(expected: Values, seen: Values, ends: Sequence[Ends] = (), still: bool = False) -> Signal:
         """Compares sample by sample; what is the same in all, such as a detector's anchors, is a column if `still`.
         `ends`: of every sample, lowest and highest value of each column's codes."""
-        live = np.array([any((one != values[0]).any() for one in values[1:]) for values in zip(*expected, strict=True)])
+        live = np.array([any(not np.array_equal(one, values[0]) for one in values[1:])
+                         for values in zip(*expected, strict=True)])  # fmt: skip
         wanted = live if live.any() and not still else np.ones_like(live)
         rows = []
         for number, values in enumerate(expected):
@@ -200,6 +201,13 @@ def _run_on(graph: FloatGraph, joined: Joined, values: Sequence[Array]) -> Array
 SATURATING = ("Softmax", "Sigmoid")
 
 
+def _counted(value: Array, places: Array | None) -> Array:
+    """What the value holds at these places of boxes; all of it where it has no such places."""
+    if places is None or value.shape.count(len(places)) != 1:
+        return value
+    return value.compress(places, value.shape.index(len(places)))
+
+
 @dataclass(frozen=True, eq=False)
 class QuantizationJudge:
     feeds: tuple[Feed, ...]
@@ -208,6 +216,7 @@ class QuantizationJudge:
     outputs: int
     parts: Mapping[str, Array]  # of outputs that join several tensors: whose each value is; each part counts
     carried: Carried = STATELESS  # a model that is judged goes on from its own states
+    counted: Sequence[Array] = ()  # of each sample's places of boxes, those that count; empty: all do
 
     @staticmethod
     def of(graph: FloatGraph, feeds: Sequence[Feed], carried: Carried = STATELESS) -> QuantizationJudge:
@@ -216,7 +225,9 @@ class QuantizationJudge:
         reference = outputs(graph.model, feeds, "running the float model", names)
         require_equal_sizes(names, reference)
         count = len(graph.outputs) - len(states)
-        return QuantizationJudge(tuple(feeds), names, reference, count, parts_of(graph), carried)
+        counted = graph.counted.of_samples(feeds) if graph.counted else ()
+        parts = {} if counted else parts_of(graph)  # boxes and scores are outputs of their own
+        return QuantizationJudge(tuple(feeds), names, reference, count, parts, carried, counted)
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -246,7 +257,7 @@ class QuantizationJudge:
     @property
     def whole(self) -> QuantizationJudge:
         """Judges outputs alone, not taken apart."""
-        return replace(self, names=self.shown, parts={})
+        return replace(self, names=self.shown, parts={}, counted=())
 
     def _ends(self, model: Any) -> Ends:
         columns = zip(self.names, self.reference[0], strict=False)
@@ -257,7 +268,8 @@ class QuantizationJudge:
         expected = [self.expected[place] for place in places]
         for one, other in zip(expected, seen, strict=True):
             assert [value.shape for value in one] == [value.shape for value in other]
-        return Signal.of(self._apart(expected), self._apart(seen))
+        some = replace(self, counted=[self.counted[place] for place in places] if self.counted else ())
+        return Signal.of(some._apart(expected), some._apart(seen))
 
     @property
     def class_outputs(self) -> tuple[int, ...]:
@@ -273,8 +285,10 @@ class QuantizationJudge:
 
     def _apart(self, samples: list[list[Array]]) -> list[list[Array]]:
         """Names beyond the outputs may be left out."""
-        return [[part for name, value in zip(self.names, values, strict=False) for part in self._split(name, value)]
-                for values in samples]  # fmt: skip
+        counted: Sequence[Array | None] = self.counted or [None] * len(samples)
+        return [[part for name, value in zip(self.names, values, strict=False)
+                 for part in self._split(name, _counted(value, places))]
+                for values, places in zip(samples, counted, strict=True)]  # fmt: skip
 
     def _split(self, name: str, value: Array) -> list[Array]:
         if name not in self.parts:

@@ -4,18 +4,22 @@ slice reads the part instead, through joins along other axes, transposes, reshap
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from atonc.compiler.frontends.tails import MOVES, PIECES, SCORES, tell_tail, told_tail
+from atonc.compiler.ir import Array
 from atonc.compiler.ir.types import Tail, TailOperator
 from atonc.insight.quantizing.graph import ONE_VALUE, FloatGraph, attribute, copied, is_scalar
 from atonc.insight.quantizing.judge import UNLIKE
 from atonc.insight.quantizing.loading import cut
+from atonc.insight.quantizing.observe import outputs
+from atonc.insight.quantizing.samples import Feed
 from atonc.insight.quantizing.scales import Seen
+from atonc.machine.base.frozen import dataclass
 from atonc.machine.base.words import count
 
 THROUGH = ("Concat", "Transpose", "Reshape", "Flatten")
@@ -23,6 +27,41 @@ ORDERED = ("NonMaxSuppression", "TopK", "EfficientNMS_TRT", "BatchedNMS_TRT", "N
            "NON_MAX_SUPPRESSION_V5", "TOPK_V2")  # fmt: skip
 MADE, BEFORE = ":part", ":before"  # in names of tensors: of parts, and of what a function makes scores of
 MOST_DEPTH = 32  # nodes between a slice and the join
+USUAL_SCORE = 0.25  # that a box needs, where the model does not say
+NEARLY = 0.5  # of that, from which on a place is judged
+
+
+@dataclass(frozen=True, eq=False)
+class CountedPlaces:
+    """What suppression behind the model goes on with: places of boxes with a score that is nearly enough, of each
+    sample one at least. The others, most of all, come to nothing, however exact they are; but objects are rare and
+    their values large, so that ranges which all places like best clip those of objects."""
+
+    model: Any  # gives scores as suppression reads them
+    scores: str
+    count: int
+    least: float
+
+    @staticmethod
+    def of(model: Any) -> CountedPlaces | None:
+        """None where no boxes and scores are told apart by their shapes."""
+        tail = told_tail(model)
+        if tail is None or not any(one.kind in ORDERED for one in tail.operators):
+            return None
+        shapes = {value.name: [int(d.dim_value) for d in value.type.tensor_type.shape.dim]
+                  for value in model.graph.output if value.name in tail.outputs}  # fmt: skip
+        counts = [shape[-2] for shape in shapes.values() if len(shape) > 1 and shape[-1] == 4]
+        scores = [name for name, shape in shapes.items() if counts and shape.count(counts[0]) == 1 and shape[-1] != 4]
+        said = [one.values["score"] for one in tail.operators if 0 < one.values.get("score", 0) < 1]
+        if len(counts) != 1 or len(scores) != 1:
+            return None
+        return CountedPlaces(copied(model), scores[0], counts[0], NEARLY * min([*said, USUAL_SCORE]))
+
+    def of_samples(self, feeds: Sequence[Feed]) -> list[Array]:
+        """Whether each place counts."""
+        scores = [value for (value,) in outputs(self.model, feeds, "which boxes count", [self.scores])]
+        best = [np.moveaxis(one, one.shape.index(self.count), 0).reshape(self.count, -1).max(1) for one in scores]
+        return [one >= min(self.least, one.max()) for one in best]
 
 
 def apart(model: Any) -> Any:

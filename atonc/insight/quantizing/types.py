@@ -57,14 +57,14 @@ def loss(text: str) -> str:
 
 
 def wide_target(text: str) -> str:
-    """Percent of the outputs' amplitude, or decibels; nothing where 8 bits are to stay."""
+    """Percent of the outputs' amplitude, or decibels; `none`: 8 bits stay; nothing where it is left to us."""
     word = text.strip()
     with suppress(InputError):
-        if not word or 0 < number(word.removesuffix("%").strip()) <= 100:
+        if word in ("", NO_LIMIT) or 0 < number(word.removesuffix("%").strip()) <= 100:
             return word
     rule = "above 0 and at most 100: percent of the amplitude with %, decibels without"
     raise InputError(
-        f"{text[:40]!r} is no error that one could ask for", where="--wide", rule=rule, remedy="write 1% or 40"
+        f"{text[:40]!r} is no error that one could ask for", where="--wide", rule=rule, remedy="write 1%, 40 or none"
     )
 
 
@@ -130,8 +130,8 @@ class QuantizeOptions:
         0, "--max-flash", RESULT, "for weights and constants; implies --bits mixed", metavar="SIZE", parse=size,
     )  # fmt: skip
     wide: str = option(
-        "", "--wide", RESULT, "16-bit activations, up to this output error",
-        metavar="SHARE|DB", parse=wide_target,
+        "", "--wide", RESULT, "16-bit activations up to this error; none: 8 bits",
+        metavar="SHARE|DB|none", parse=wide_target,
     )  # fmt: skip
     images: str = again(EvaluateOptions, "images", DATA)
     metric: str = again(EvaluateOptions, "metric", FIGURES)
@@ -170,7 +170,8 @@ class QuantizeOptions:
                 rule="percent limits what weights of 4 bits may change; what speed may cost is in dB",
                 remedy=f"write dB, for example --max-loss {MOST_LOSS_DB:g}, or add --bits 4",
             )
-        if wide_target(self.wide) and self.precision != EIGHT_BITS:
+        wide_target(self.wide)
+        if self.widens and self.precision != EIGHT_BITS:
             raise InputError(
                 "weights of 4 bits and activations of 16 at once",
                 where="--wide",
@@ -184,6 +185,16 @@ class QuantizeOptions:
     def precision(self) -> str:
         """One of `BITS`."""
         return MIXED_BITS if self.max_flash else self.bits
+
+    @property
+    def widens(self) -> bool:
+        """Whether 16 bits are asked for."""
+        return self.wide not in ("", NO_LIMIT)
+
+    @property
+    def may_widen(self) -> bool:
+        """Whether a few tensors may have them by themselves."""
+        return not self.wide and self.precision == EIGHT_BITS and self.objective != "speed"
 
     @property
     def wide_db(self) -> float:

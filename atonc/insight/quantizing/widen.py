@@ -5,8 +5,9 @@ What a group loses is asked with all others wide: where two break a network, nei
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from atonc.machine.base.frozen import dataclass
 
 CHIP_SAMPLES = 24  # of those that judge, in the chip's arithmetic
 CHIP_FRAMES = 50  # of a network with states
+DEARER = 1.25  # times as long may a model take that gets 16 bits by itself
 BATCH = 4  # a step adds one group, or a quarter of those that are wide already: large networks end in some twenty steps
 
 WAYS = ((True, True), (True, False), (False, True), (False, False))  # weights rounded by learning, biases mended
@@ -203,6 +205,30 @@ class WidthSearch:
             found[group] = base - judge.signal(self.bench.model(tuning, every.layers)).db
         self.lost_db = found
         return sorted(found, key=lambda group: -found[group])
+
+
+def affordable(bench: Workbench, tried: TriedModel, widths: WidthPlan) -> frozenset[str]:
+    """As many groups as cost little time, those first which save most for their size; perhaps none."""
+    groups, shapes, judge = widths.groups, bench.graph.shapes, bench.few_learners()
+    every = frozenset(name for group in groups for name in group)
+
+    def model(wide: Collection[str]) -> Any:
+        return bench.model(replace(tried.tuning, wide=frozenset(wide)), tried.layers)
+
+    base, worth = judge.signal(model(every)).db, dict[Group, float]()
+    for index, group in enumerate(groups):
+        progress.stage("what each tensor loses with 8 bits", index, len(groups))
+        worth[group] = (base - judge.signal(model(every - set(group))).db) / sum(prod(shapes[name]) for name in group)
+    order = sorted(worth, key=lambda group: -worth[group])
+    found, low, high = frozenset[str](), 0, len(order) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        wide = widths.closed({name for group in order[:middle] for name in group})
+        if (bench.priced(model(wide)).milliseconds or inf) <= DEARER * (tried.candidate.milliseconds or 0.0):
+            found, low = wide, middle
+        else:
+            high = middle
+    return found
 
 
 def worst_db(signal: Signal) -> float:

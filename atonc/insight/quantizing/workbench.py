@@ -49,6 +49,7 @@ class TriedModel:
     cost: QuantizationPrice = UNPRICED
     models: Sequence[Any] = ()  # that either half taught
     layers_of_halves: Sequence[Mended] = ()
+    note: str = ""  # for whoever gets this one
 
 
 class Workbench:

@@ -72,7 +72,7 @@ METRICS = (
     doc.Column[Row]("acc", lambda row: row[1].metrics.acc, "{:.2%}", width=8),
     *map(_metric, ("rmse", "mae", "l2r", "mean", "std", "nse", "cos")),
     doc.Column[Row]("exact %", lambda row: row[1].metrics.exact_percent, "{:.3f}", width=8),
-    doc.Column[Row]("within 1 %", lambda row: row[1].metrics.within_1_percent, "{:.3f}", width=10),
+    doc.Column[Row]("+-1 LSB %", lambda row: row[1].metrics.within_1_percent, "{:.3f}", width=10),
     doc.Column[Row]("max LSB", lambda row: row[1].max_lsb, "{:.2f}", width=9),
     doc.Column[Row]("", lambda row: row[2], left=True),
 )

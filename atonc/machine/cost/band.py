@@ -50,27 +50,27 @@ def limits() -> Mapping[str, Limits]:
     constant = stm32n6().doubt
     turn = constant("frame_turn")
     return {
-        NPU_TIME: Limits(-0.03, 0.03, "eleven of twelve measured programs without CPU kernels: within 3.0 %"),
-        KERNELS: Limits(-0.15, 0.15, "boards' tables of two networks; resize and DMA were fitted on one row each"),
-        GUESSES: Limits(-0.5, 2.0, "a transformer's took 2.8 times the guess; softmax: 22 instructions, 65 measured"),
+        NPU_TIME: Limits(-0.03, 0.03, "11 of 12 measured programs without CPU kernels are within 3.0 %"),
+        KERNELS: Limits(-0.15, 0.15, "layer times of two networks on boards; resize and DMA: one measurement each"),
+        GUESSES: Limits(-0.5, 2.0, "a transformer: 2.8 times the estimate; softmax: 22 estimated, 65 cycles measured"),
         BY_RELEASE: Limits(
-            -0.21, 0.0, "measured with 2.x; with the library of 4.0 they take 0.61 of it, which is then predicted. "
-            "Of releases between them nothing is known",
+            -0.21, 0.0, "measured with 2.x; programs of 4.0 are predicted at 0.61 of that; releases between: not "
+            "measured",
         ),
-        doubts.WORDS: Limits(*constant("controller_word"), "`controller_word`: three networks with and without it"),
-        doubts.CPU_WORDS: Limits(*constant("cpu_before_word"), "`cpu_before_word`: the test half, and an older build"),
+        doubts.WORDS: Limits(*constant("controller_word"), "three networks, with and without epoch controller"),
+        doubts.CPU_WORDS: Limits(*constant("cpu_before_word"), "`cpu_before_word`: 24 epochs held out, an older build"),
         doubts.SIDE_BY_SIDE: Limits(
-            0.0, 0.25, "at most a fifth of the NPU time of a measured program. A keyword spotter with 7 % took 1.7 % "
-            "longer than predicted: if nothing else were to blame, such epochs take a quarter more",
+            0.0, 0.25, "at most 20 % of the NPU time of any measured program. A keyword spotter with 7 % took 1.7 % "
+            "longer than predicted; if these epochs were the only cause, they take 25 % longer",
         ),
         doubts.TURNS: Limits(*turn, "`frame_turn`: three programs of one network, frames of 1 and 4 elements"),
-        doubts.LONG_TURNS: Limits(-1.0, turn[1], "at most 3 % of a measured program: the turn may be hidden"),
-        doubts.CACHED: Limits(-0.06, 0.13, "thirteen recorded epochs: 0.94 to 1.13 of the prediction"),
-        doubts.OUTSIDE: Limits(-0.5, 2.0, "400 to 800 MB/s by the bus, 400 assumed; not measured"),
+        doubts.LONG_TURNS: Limits(-1.0, turn[1], "at most 3 % of any measured program; the jump may cost nothing"),
+        doubts.CACHED: Limits(-0.06, 0.13, "13 recorded epochs: measured / predicted 0.94 to 1.13"),
+        doubts.OUTSIDE: Limits(-0.5, 2.0, "the bus allows 400 to 800 MB/s; 400 assumed, not measured"),
         doubts.COPIES: Limits(
-            -0.1, 1.0, "the DMA was not measured with a running NPU: at half the assumed speed, twice the time"
+            -0.1, 1.0, "not measured while the NPU runs; at half the assumed speed, a copy takes twice as long"
         ),
-        doubts.MEASURED: Limits(-MEASURED_WITHIN, MEASURED_WITHIN, "an evidence file: the fewest cycles of two probes"),
+        doubts.MEASURED: Limits(-MEASURED_WITHIN, MEASURED_WITHIN, "`--evidence`: the lowest cycles of two probes"),
     }  # fmt: skip
 
 

@@ -15,12 +15,12 @@ from atonc.machine.hw.units.convacc import ConvaccConfig
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
 WORDS, CPU_WORDS = "command-stream fetch", "registers written by the CPU"
-SIDE_BY_SIDE = "convolutions side by side"
-TURNS, LONG_TURNS = "turns between short frames", "turns between longer frames"
-CACHED = "weights read again through the cache"
+SIDE_BY_SIDE = "parallel convolutions"
+TURNS, LONG_TURNS = "jumps between short frames", "jumps between longer frames"
+CACHED = "weights re-read through the NPU cache"
 OUTSIDE = "external RAM"
-COPIES = "copies by the chip's DMA"
-MEASURED = "constants that this board measured"
+COPIES = "copies by HPDMA1"
+MEASURED = "constants measured on this board"
 # topics that are in doubt because of constants alone: measuring these settles them
 _SETTLED_BY = {
     WORDS: ("controller_word",),

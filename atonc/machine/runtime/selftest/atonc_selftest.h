@@ -163,7 +163,7 @@ typedef struct {
       "program the network's memory image at its address") \
     X(35, FLASH_SHIFTED, "none", "the constants are in memory, but at another address (found)", \
       "program the image at the wanted address; a signed image starts 0x400 bytes behind the start of its header") \
-    X(36, WEIGHTS_CRC, "none", "constants of the network in memory are others than those generated (detail: piece)", \
+    X(36, WEIGHTS_CRC, "none", "constants of the network in memory differ from those generated (detail: piece)", \
       "program the memory image of the same generate run as network.c") \
     X(37, CONTROLLER_HANGS, "EPOCHCTRL_IRQ", "the epoch controller does not end a small program", \
       "reset the NPU by bit 31 of RCC_AHB5RSTR; look at the clocks and rights of the memory that holds programs") \
@@ -178,7 +178,7 @@ typedef struct {
     X(42, NPU_RAM_RATE, "RCC_CFGR1, RCC_IC11CFGR", "the NPU's RAM has another clock than the board file says", \
       "set the clocks as the board file says, or correct npu_ram_mhz in the board file") \
     X(43, PROBE_TIME, "none", \
-      "the NPU takes another time for a small program than at its clock (found, wanted: NPU cycles)", \
+      "the time of a small program does not fit the NPU's clock (found, wanted: NPU cycles)", \
       "the clock registers say another frequency than the NPU has: look at PLL lock and at the dividers") \
     X(44, NETWORK_RUN, "none", "the network does not end its run (found: what the runtime says)", \
       "everything that the self-test can see is sound: look at the runtime's version and at its interrupt handler") \
