@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Mapping
-from functools import cache, cached_property
+from functools import cache
 from importlib import resources
 from itertools import accumulate
 from typing import Any
@@ -42,10 +42,6 @@ class SeenWords:
         return sum(strength.times for strength in self.seen.values())
 
     def __str__(self) -> str:
-        return self._said
-
-    @cached_property
-    def _said(self) -> str:
         common = sorted(self.seen, key=lambda word: (-self.seen[word].times, word))
         return " | ".join(common) if len(common) <= _SHOWN else f"{len(common)} others"
 
