@@ -201,7 +201,8 @@ def page(rows: dict[str, Any]) -> str:
     noise = [[key, *(f"{row['db'][label]:.1f}" if label in row["db"] else "refused"
                                     for label in ("atonc", *ORT))] for key, row in heads.items()]  # fmt: skip
     forms = [[key, SUPPRESSING[key][2], len(row["cut"]), row["left"], row["float"], row["chip"],
-              f"{100 * shares[key]:.1f} %", f"{row['ms']:.3f}", row["wide"]] for key, row in tails.items()]  # fmt: skip
+              sure(shares[key], max(row["float"], row["chip"])), f"{row['ms']:.3f}", row["wide"]]
+             for key, row in tails.items()]  # fmt: skip
     labels = [label.removeprefix("ort_") for label in ORT]
     counted, whole = coverage(heads)
     return "\n".join([
@@ -226,6 +227,11 @@ def page(rows: dict[str, Any]) -> str:
         *table(["detector", "what", "samples"],
                [[key, DETECTORS[key].what, row["samples"]] for key, row in heads.items()]), "",
     ])  # fmt: skip
+
+
+def sure(share: float, count: int) -> str:
+    """With half of the width of its 95 % interval."""
+    return f"{100 * share:.1f} % ± {196 * (share * (1 - share) / max(count, 1)) ** 0.5:.1f}"
 
 
 def coverage(heads: dict[str, Any]) -> tuple[str, list[list[str]]]:

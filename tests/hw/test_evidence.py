@@ -242,7 +242,7 @@ def test_the_programs_behind_it() -> None:
     assert len(known) == 176 and sum(p.epochs for p in known) == 13_986
     assert sum(p.shipped for p in known) == 45 == sum(p.name.startswith("STMicroelectronics") for p in known)
     sentence = next(rule for rule in all_rules() if rule.id == "E01").evidence.report
-    assert sentence == behind() == "13,986 epochs of 176 programs of 37 owners, 45 of them shipped by ST"
+    assert sentence == behind() == "13,986 epochs in 176 programs of 37 owners; ST ships 45 of these programs"
 
 
 def test_tables_are_told_apart_by_how_far_their_numbers_reach() -> None:

@@ -199,3 +199,17 @@ def test_a_first_layer_of_three_channels() -> None:
     got, meant = Emulation(found.program, found.graph).run(inputs), run_mapped(found.graph, found.mapped, inputs)
     assert all(np.array_equal(got[name], meant[name]) for name in found.graph.outputs)
     assert all(grade.grade.rank <= Grade.COMPOSED.rank for grade in found.grades)
+
+
+def test_without_a_board_a_ring_of_results_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Published windows of one byte and stride 1 are padded on all sides; sums mean the same."""
+    monkeypatch.setattr(target, "trust_of", TRUST_OF)
+    graph = network(1, behind="")
+    on, off = compile_graph(graph, ON), compile_graph(graph, OFF)
+    assert on.cost.cycles < 0.9 * off.cost.cycles
+    rings = [unit for epoch in on.program.epochs for unit in epoch.units.values() if isinstance(unit, ConvaccConfig)]
+    assert {(unit.height, unit.padding) for unit in rings if unit.simd == 1} == {(34, (1, 1, 1, 1))}
+    inputs = make_inputs(graph, 3)
+    meant = run_mapped(on.graph, on.mapped, inputs)
+    seen = Emulation(on.program, on.graph).run(inputs)
+    assert all(np.array_equal(seen[name], meant[name]) for name in graph.outputs)

@@ -444,3 +444,17 @@ def test_slices_of_parts_and_of_slices_are_slices_of_the_whole() -> None:
     graph = equal_after(s.graph("rows", "last", "back"), drop_identities)
     reads = {op.outputs[0]: op.inputs[0] for op in graph.ops if op.kind == "slice"}
     assert (reads["rows"], reads["last"], reads["back"]) == (x, x, "low")  # backwards: left alone
+
+
+def test_parts_that_are_joined_again_are_the_whole() -> None:
+    """As blocks of detectors do it; parts in another order, or not all of them, stay parts."""
+    s = Small()
+    x = s.input((1, 4, 4, 8))
+    for name, channels in (("low", 3), ("high", 5)):
+        s.value(name, (1, 4, 4, channels))
+    s.op("split", [x], ["low", "high"], axis=-1)
+    for y, parts, channels in (("block", ["low", "high", "high"], 13), ("turned", ["high", "low"], 8)):
+        s.value(y, (1, 4, 4, channels))
+        s.op("concat", parts, y, axis=-1)
+    graph = equal_after(s.graph("block", "turned"), drop_identities)
+    assert [op.inputs for op in graph.ops if op.kind == "concat"] == [(x, "high"), ("high", "low")]

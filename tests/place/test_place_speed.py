@@ -54,10 +54,10 @@ def cycles(steps: Steps, layout: Layout) -> tuple[float, float]:
     return meter.cycles, sum(traffic.floor)
 
 
-def test_reader_and_writer_get_different_banks_in_the_same_space() -> None:
-    steps = wide(64_000, 64_000, 64_000, 64_000)
+def test_a_buffer_lies_on_both_sides_of_a_border_in_the_same_space() -> None:
+    steps = wide(64_000, 16_000, 64_000, 16_000, engines=8)
     small, fast = placed(steps, "memory"), placed(steps, "speed")
-    assert fast.peak_bytes == small.peak_bytes == small.lower_bound_bytes == 128_000
+    assert fast.peak_bytes == small.peak_bytes == small.lower_bound_bytes == 80_000
     (slow_cycles, floor), (fast_cycles, _) = cycles(steps, small), cycles(steps, fast)
     assert slow_cycles == pytest.approx(1.17 * floor)  # 8 bytes per cycle of a bank that takes 1.17 for them
     assert fast_cycles == pytest.approx(floor)
@@ -71,21 +71,21 @@ def test_speed_never_costs_memory_nor_cycles() -> None:
         assert cycles(steps, fast)[0] <= cycles(steps, small)[0] + 1e-6
 
 
-def test_what_stays_on_the_chip_beside_spills_takes_more_of_it_only_for_speed(monkeypatch: pytest.MonkeyPatch) -> None:
-    small, large = (64_000,) * 4, (900_000, 900_000)
-    for sizes, more in (((3_000_000, 3_000_000, *small), True), ((3_000_000, 3_000_000, *small, *large), False)):
-        steps = wide(*sizes)
+def test_what_stays_on_the_chip_beside_spills_is_spread_over_banks(monkeypatch: pytest.MonkeyPatch) -> None:
+    small, large = (64_000, 16_000, 64_000, 16_000), (900_000, 900_000)
+    for sizes in ((3_000_000, 3_000_000, *small), (3_000_000, 3_000_000, *small, *large)):
+        steps = wide(*sizes, engines=8)
         fast = placed(steps, "speed")
         with monkeypatch.context() as changed:
             changed.setattr(packing, "spread", lambda problem, addresses, *rest: addresses)
             packed = placed(steps, "speed")
         assert fast.spilled_bytes == packed.spilled_bytes > 0
         assert cycles(steps, fast)[0] < cycles(steps, packed)[0]
-        assert (fast.peak_bytes > packed.peak_bytes) == more
+        assert fast.peak_bytes <= packed.peak_bytes
 
 
 def test_the_meter_follows_moves() -> None:
-    traffic = Traffic(({0: 800, 1: 800}, {1: 800}), (100.0, 100.0), {0: (0,), 1: (0, 1)})
+    traffic = Traffic(({(0, False): 800, (1, False): 800}, {(1, True): 800}), (100.0, 100.0), {0: (0,), 1: (0, 1)})
     meter = Meter(traffic, DK, [800, 800], [0x3420_0000, 0x3421_0000])
     assert meter.cycles == 234 + 117
     assert meter.changes(0, [0x3427_0000, 0x3420_0000]).tolist() == [-117, 0]
@@ -97,7 +97,7 @@ def test_the_meter_follows_moves() -> None:
 
 def test_memories_are_as_fast_as_on_the_machine() -> None:
     slow = replace(DK, machine=DK.machine.with_clocks(npu_mhz=400, flash_mb_per_s=100))
-    traffic = Traffic(({0: 800}, {0: 800}), (10.0, 10.0), {0: (0, 1)})
+    traffic = Traffic(({(0, False): 800}, {(0, False): 800}), (10.0, 10.0), {0: (0, 1)})
     cycles = [Meter(traffic, board, [800], [0x3420_0000]).cycles for board in (DK, slow)]
     assert cycles == pytest.approx([234, 0.9 * 234])  # of the NPU: its RAM is no slower than it at 400 MHz
     flash = [board.byte_cycles(board.read_only[0]) for board in (DK, slow)]

@@ -22,7 +22,7 @@ def test_epochs_move_bytes_and_the_processor_none() -> None:
     ram = [life for life in lives if life.buffer.kind != BufferKind.CONSTANT]
     traffic = traffic_of(steps.plans, steps.buffers, {}, ram, DK)
     numbers = {life.buffer.name: number for number, life in enumerate(ram)}
-    assert list(traffic.moves) == [{numbers["x"]: 500, numbers["y"]: 300}, {}]
+    assert list(traffic.moves) == [{(numbers["x"], False): 504, (numbers["y"], True): 304}, {}], "whole beats"
     assert traffic.steps == {numbers["x"]: (0,), numbers["y"]: (0,)}
     (flash,) = DK.read_only
     assert list(traffic.floor) == [4000 * DK.byte_cycles(flash), 0.0] and traffic.floor[0] > 4000, "flash is slower"

@@ -152,6 +152,7 @@ def test_detectors_get_a_few_tensors_of_16_bits_where_that_is_cheap(
     np.savez(data, x=np.random.default_rng(1).normal(0, 1, (16, 1, 3, SIDE, SIDE)).astype(np.float32))
     made, eight = (quantize(path, data, QuantizeOptions(**FEW, wide=wide)) for wide in ("", "none"))
     assert "16 bits in" in made.chosen.name and any("--wide none: 8 bits" in note for note in made.notes)
+    assert "steps are judged where a score is 0.125 or more in float" in made.notes
     assert 1 < made.chosen.time_ms / eight.chosen.time_ms <= 2.001 and made.chosen.snr_db > eight.chosen.snr_db
     kinds = [{proto.data_type for proto in parse(one.model, "m").graph.initializer} for one in (made, eight)]
     assert TensorProto.INT16 in kinds[0] and TensorProto.INT16 not in kinds[1]

@@ -18,9 +18,9 @@ from tests.compiler.golden_graphs import Sketch
 
 
 def small_picture() -> Graph:
-    """From flash each lane has kernels of its own; from RAM all kernels for some of the rows are quicker."""
-    net = Sketch().start(1, 30, 30, 64)
-    net.conv(64)
+    """Chains that follow the flash read all kernels with one engine; from RAM two engines are quicker."""
+    net = Sketch().start(1, 4, 4, 256)
+    net.conv(256)
     return net.graph()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import field, replace
 from functools import cached_property
 from math import inf
@@ -15,6 +15,7 @@ from atonc.compiler.lower.conv.chains import LOWEST, subtractable
 from atonc.compiler.lower.conv.passes_2x import PassShape, needs_unsigned
 from atonc.compiler.lower.sizes import free_bytes
 from atonc.compiler.ops import is_move
+from atonc.compiler.ops.values import same_codes
 from atonc.compiler.plan import policy
 from atonc.compiler.plan.policy import LEAST_PICTURE, MANY_CHANNELS, MOST_CODES, WINDOW_CHANNELS, NpuRamBudget
 from atonc.machine.base.frozen import dataclass
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from atonc.compiler.lower.alike import AlikeForms
 
 CONVOLUTIONS = ("conv", "dense", "transpose_conv")
+COPIES = ("concat", "resize_nearest")  # of codes, if all formats are one
 EDGES = ("quantize", "uint8_to_int8", "requantize", "identity")  # change the format of an input only
 
 
@@ -66,12 +68,29 @@ class Facts:
         return frozenset(name for name in self.graph.tensors if worth(name))
 
     def _worth_shifting(self, name: str) -> bool:
-        readers = self.graph.consumers.get(name, [])
-        if any(self._wants_signs(op) for op in readers if op.kind in CONVOLUTIONS):
+        group = self._copied.get(name, (name,))
+        readers = [op for one in group for op in self.graph.consumers.get(one, []) if op.kind in CONVOLUTIONS]
+        if any(self._wants_signs(op) for op in readers):
             return False
-        if self._between_convolutions(name):
+        if all(self._between_convolutions(one, group) for one in group):
             return any(self._gains(op) for op in readers)
         return self._is_picture(name)
+
+    @cached_property
+    def _copied(self) -> Mapping[str, tuple[str, ...]]:
+        """By tensor: all that are made of each other by copies of codes, as those that are joined and their join."""
+        found: dict[str, tuple[str, ...]] = {}
+        for op in self.graph.ops:
+            if self._copies(op):
+                one = tuple(dict.fromkeys(n for name in (*op.inputs, *op.outputs) for n in found.get(name, (name,))))
+                found |= dict.fromkeys(one, one)
+        return found
+
+    def _copies(self, op: Op) -> bool:
+        if op.kind not in COPIES or op.name in self.on_cpu or {"clip", "in_place", "frame"} & op.attrs.keys():
+            return False
+        first, *others = [self.tensor(name) for name in (*op.outputs, *op.inputs)]
+        return all(one.dtype == "int8" and not one.is_constant and same_codes(one, first) for one in (first, *others))
 
     def _is_picture(self, name: str) -> bool:
         """An input of type uint8 as int8: its bytes are code + 128 already, and convolutions read them as they come, or
@@ -93,18 +112,23 @@ class Facts:
         plain = int(op.attrs.get("groups", 1)) == 1 and tuple(op.attrs.get("dilation", (1, 1))) == (1, 1)
         return plain and tuple(shape[1:3]) == (3, 3) and shape[-1] <= WINDOW_CHANNELS and stride in ((1, 1), (2, 2))
 
-    def _between_convolutions(self, name: str) -> bool:
-        """Written and read by convolutions only, as codes whose zero is -128."""
-        producer = self.graph.producers.get(name)
-        return producer is not None and producer.kind in CONVOLUTIONS and self._read_by_convolutions(name, producer)
+    def _between_convolutions(self, name: str, group: Collection[str] = ()) -> bool:
+        """Written and read by convolutions only, as codes whose zero is -128; and by copies inside a group."""
+        producer, copied = self.graph.producers.get(name), {*group} - {name}
+        if producer is None or not (producer.kind in CONVOLUTIONS or copied & {*producer.inputs}):
+            return False
+        return self._read_by_convolutions(name, producer, copied=copied)
 
-    def _read_by_convolutions(self, name: str, producer: Op, any_zero: bool = False) -> bool:
+    def _read_by_convolutions(
+        self, name: str, producer: Op, any_zero: bool = False, copied: Collection[str] = ()
+    ) -> bool:
         tensor, readers = self.tensor(name), self.graph.consumers.get(name, [])
         if name in self.graph.outputs:
             return False
         if tensor.dtype != "int8" or not (any_zero or tensor.zero_point == -128) or not readers:
             return False
-        if any(op.kind not in CONVOLUTIONS or op.inputs[0] != name for op in readers):
+        apart = (op for op in readers if not (op.kind in COPIES and op.outputs[0] in copied))
+        if any(op.kind not in CONVOLUTIONS or op.inputs[0] != name for op in apart):
             return False
         return not any(op.name in self.on_cpu for op in (producer, *readers))
 

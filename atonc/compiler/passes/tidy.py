@@ -115,6 +115,8 @@ def drop_identities(op: Op, editor: Editor) -> list[Op] | None:
         op = _join_reshapes(op, editor)
     if op.kind == "slice":
         op = _join_slices(op, editor)
+    if op.kind == "concat":
+        op = _join_parts(op, editor)
     if changes_nothing(op, editor) and editor.redirect(op.outputs[0], op.inputs[0]):
         return []
     return [op]
@@ -156,6 +158,38 @@ def _join_slices(op: Op, editor: Editor) -> Op:
         "steps": tuple(a * b for a, b in zip(strides, steps, strict=True)),
     }
     return Op(op.kind, op.name, before.inputs[:1], op.outputs, attrs, (*before.origin, *op.origin))
+
+
+def _join_parts(op: Op, editor: Editor) -> Op:
+    """All parts of a tensor, one behind the other, are that tensor: blocks of detectors split what they join again."""
+    axis, joined = op.attrs["axis"] % len(editor.tensor(op.outputs[0]).shape), list[str]()
+    open_parts: list[tuple[str, int]] = []  # of one tensor, each with where it ends
+    for name in op.inputs:
+        whole, first, stop = _part(name, axis, editor)
+        follows = open_parts[-1:] == [(whole, first)]
+        open_parts = [*(open_parts if first else ()), (whole, stop)] if follows or not first else []
+        joined.append(name)
+        if len(open_parts) > 1 and stop == editor.tensor(whole).shape[axis]:
+            editor.readers.subtract(joined[-len(open_parts) :])
+            editor.readers[whole] += 1
+            joined[-len(open_parts) :] = [whole]
+    return replace(op, inputs=tuple(joined))
+
+
+def _part(name: str, axis: int, editor: Editor) -> tuple[str, int, int]:
+    """The tensor that it is a part of along an axis, where it begins and ends there; itself, if it is none."""
+    op, size = editor.producer(name), editor.tensor(name).shape[axis]
+    if op is not None and "clip" not in op.attrs and same_format(editor.tensor(op.inputs[0]), editor.tensor(name)):
+        shape, first = list(editor.tensor(op.inputs[0]).shape), -1
+        if op.kind == "split" and op.attrs["axis"] % len(shape) == axis:
+            before = editor.tensors_of(op.outputs[: op.outputs.index(name)])
+            first = sum(one.shape[axis] for one in before)
+        elif op.kind == "slice" and {1, *op.attrs["steps"]} == {1}:
+            first = -1 if op.attrs["starts"][axis] is None else op.attrs["starts"][axis]
+        shape[axis] = size
+        if first >= 0 and tuple(shape) == editor.tensor(name).shape:
+            return op.inputs[0], first, first + size
+    return name, 0, size
 
 
 def changes_nothing(op: Op, editor: Editor) -> bool:

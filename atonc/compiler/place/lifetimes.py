@@ -10,7 +10,8 @@ from atonc.compiler.plan.lives import spans
 from atonc.compiler.plan.types import Buffer, BufferKind, CpuPlan, Planned, StepPlan
 from atonc.machine.base.errors import ModelError
 from atonc.machine.base.frozen import dataclass, replace
-from atonc.machine.hw.limits import ALIGNED, CPU_CACHE_LINE, READ_ALIGNMENT, WRITE_ALIGNMENT
+from atonc.machine.hw.cycles.traffic import beats
+from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, CPU_CACHE_LINE, READ_ALIGNMENT, WRITE_ALIGNMENT
 
 
 class Access(NamedTuple):
@@ -22,6 +23,7 @@ class Access(NamedTuple):
     write: bool
     by_cpu: bool
     aligned: bool = True
+    bus_bytes: int = 0  # of an engine, in whole beats of the bus
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def accesses(plans: Sequence[StepPlan], buffers: Mapping[str, Buffer]) -> Iterat
             config, write, name = use.config, bool(use.config.to_memory), _buffer(buffers, use.buffer).name
             aligned = config.address % (WRITE_ALIGNMENT if write else READ_ALIGNMENT) == 0
             size = config.frames * config.frame_bytes
-            yield Access(step, name, size, write, by_cpu=False, aligned=aligned)
+            yield Access(step, name, size, write, False, aligned, BUS_BYTES * beats(config))
 
 
 def lifetimes(planned: Planned, exclude: Collection[str] = ()) -> list[Lifetime]:

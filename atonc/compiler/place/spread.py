@@ -58,8 +58,9 @@ def _improve(problem: Problem, meter: Meter, number: int, rooms: Sequence[PoolWi
 def _free_addresses(
     problem: Problem, addresses: Sequence[int], number: int, rooms: Sequence[PoolWindow], board: BoardMemory
 ) -> Iterator[int]:
-    """Both ends of every gap, and the borders of banks inside it."""
+    """Both ends of every gap, and in front of, behind and half in front of the borders of banks inside it."""
     item = problem.items[number]
+    half = item.size // 2 // item.alignment * item.alignment
     busy = sorted((addresses[n], addresses[n] + problem.items[n].size) for n in problem.conflicts[number])
     for room in rooms:
         if item.npu_ram_only and not room.npu_ram:
@@ -72,19 +73,20 @@ def _free_addresses(
             if last > low:
                 yield last
             for pool in board.pools:
-                for border in (pool.base, pool.base - item.size):
+                for border in (pool.base, pool.base - item.size, pool.base - half):
                     if low < border < last and border % item.alignment == 0:
                         yield border
 
 
 def _shifts(problem: Problem, addresses: Sequence[int], room: PoolWindow, board: BoardMemory) -> list[int]:
-    """So far that some buffer begins or ends at the border of a bank."""
+    """So far that some buffer begins, ends or has its middle at the border of a bank."""
     end = max((a + i.size for a, i in zip(addresses, problem.items, strict=True)), default=room.end)
     spare = room.end - end
     heavy = sorted(range(len(addresses)), key=lambda n: (-problem.items[n].traffic, n))
     found: dict[int, None] = {}
     for number in heavy:
-        for edge in (addresses[number], addresses[number] + problem.items[number].size):
+        size = problem.items[number].size
+        for edge in (addresses[number], addresses[number] + size, addresses[number] + size // 2):
             for pool in board.pools:
                 shift = -(-(pool.base - edge) // CPU_CACHE_LINE) * CPU_CACHE_LINE
                 if 0 < shift <= spare:

@@ -67,7 +67,7 @@ class EachElement:
 
 @dataclass(frozen=True)
 class EachPiece:
-    """Parts of a join: tasks without units copy bytes in a row of one buffer to their place in a larger one."""
+    """Parts of a join: tasks without units copy bytes in a row of one buffer to their places in a larger one."""
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from atonc.compiler.plan.streams import as_reader, in_turns
+import numpy as np
+
+from atonc.compiler.plan.streams import Area, Frames, as_reader, engine, in_turns, with_idle_steps
 from atonc.compiler.plan.task import ENGINE, EngineUse, Purpose, Task, Wire
-from atonc.machine.base.frozen import replace
+from atonc.machine.base.frozen import dataclass, replace
 from atonc.machine.hw.fields import UnitConfig, changed
+from atonc.machine.hw.footprint import places
 from atonc.machine.hw.units.activ import THRESHOLD_RELU, ActivConfig
 from atonc.machine.hw.units.arith import AFFINE, ArithConfig
 from atonc.machine.hw.units.pool import PoolConfig
+from atonc.machine.hw.units.stream_engine import StrengConfig
 
 LOWEST = -128
 IDENTITY = ArithConfig(  # gives every code back: some chains were seen with one more ARITH than the work needs
@@ -65,11 +69,50 @@ def alike(use: EngineUse, buffer: str, turns: bool) -> EngineUse:
     return EngineUse(buffer, in_turns(use.config) if turns else use.config)
 
 
-def moved_writer(task: Task, writer: str, buffer: str, distance: int) -> Task:
-    """Writes so many bytes further on, in another buffer."""
-    config = task.engines[writer].config
-    there = EngineUse(buffer, changed(config, address=config.address + distance))
-    return replace(task, engines={**task.engines, writer: there})
+@dataclass(frozen=True)
+class RunsApart:
+    """Where the bytes of a buffer go: runs of them, from `first` on, so far apart."""
+
+    first: int
+    run: int
+    step: int
+
+    def far(self, distance: int) -> int:
+        return distance // self.run * self.step + distance % self.run
+
+    def writer(self, config: StrengConfig) -> StrengConfig | None:
+        """Writes in the same order to where the bytes go; None if no one engine does."""
+        size, pixel = config.element_bytes, self.run
+        if config.raw and config.address % pixel + config.frame_bytes > pixel:
+            pixels, rest = divmod(config.frame_bytes, pixel)
+            if rest or pixel % size:
+                return None
+            first, line = self.first + self.far(config.address), pixels * self.step
+            area = Area(1, pixels, pixel // size, line, self.step, first, size)
+            loops = [(count, self.far(step)) for count, step in config.frame_loops()]
+            moved = with_idle_steps(engine(area, Frames(*(n for loop in reversed(loops) for n in loop)), write=True))
+        else:
+            line, apart = self.far(config.line_offset), self.far(config.pixel_offset)
+            moved = changed(
+                config,
+                address=self.first + self.far(config.address),
+                frame_offset=self.far(config.frame_offset),
+                repeat_offset=self.far(config.repeat_offset),
+                pixel_offset_low=apart & 0xFFFF,
+                pixel_offset_high=apart >> 16,
+                line_offset_low=line & 0xFFFF,
+                line_offset_high=line >> 16,
+            )
+        wanted = places(config)
+        same = np.array_equal(places(moved), self.first + wanted // pixel * self.step + wanted % pixel)
+        return moved if same else None
+
+
+def moved_writers(task: Task, writer: str, buffer: str, spread: RunsApart) -> Iterator[Task]:
+    """Writes elsewhere, into another buffer: in the forms of engines that were seen."""
+    config = spread.writer(task.engines[writer].config)
+    for one in dict.fromkeys((config, in_turns(config))) if config else ():
+        yield replace(task, engines={**task.engines, writer: EngineUse(buffer, one)})
 
 
 def inserted(task: Task, writer: str, between: Sequence[UnitConfig]) -> Task:

@@ -12,6 +12,7 @@ from atonc.compiler.plan.flow import Scan, TaskFlow
 from atonc.compiler.plan.streams import merged
 from atonc.machine.base.frozen import dataclass, replace
 from atonc.machine.hw.fields import UnitConfig, derived
+from atonc.machine.hw.footprint import touched
 from atonc.machine.hw.units.stream_engine import StrengConfig
 
 ENGINE = "STRENG"
@@ -64,6 +65,13 @@ class EngineUse:
         """Which bytes of the buffer come in which order: the engine's own loops, so that the fact stands once."""
         loops = (*self.config.frame_loops(), *zip(self.config.stored_shape, self.config.steps, strict=True))
         return Scan(self.config.address, tuple(merged(loops)), self.config.elements, self.config.element_bytes)
+
+    def meets(self, other: EngineUse) -> bool:
+        """Whether both take a byte of one buffer."""
+        first, end = min(self.scan.first, other.scan.first), max(self.scan.end, other.scan.end)
+        if max(self.scan.first, other.scan.first) >= min(self.scan.end, other.scan.end):
+            return False
+        return bool((touched(self.config, first, end) & touched(other.config, first, end)).any())
 
     def __str__(self) -> str:
         return f"{self.buffer} ({self.order})"

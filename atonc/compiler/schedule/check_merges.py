@@ -22,7 +22,7 @@ from atonc.compiler.schedule.check_means import is_identity, means_of, whole_mea
 from atonc.compiler.schedule.check_pools import pooled, same_pools
 from atonc.compiler.schedule.types import LoweredOperator, Merge
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.footprint import touched
+from atonc.machine.hw.footprint import places, touched
 from atonc.machine.hw.units.activ import ActivConfig
 from atonc.machine.hw.units.arith import AFFINE, ArithConfig
 from atonc.machine.hw.units.pool import PoolConfig
@@ -31,6 +31,10 @@ from atonc.machine.hw.units.stream_engine import StrengConfig
 Item = tuple[str, Task | CpuPlan]  # operator, what it does
 Expression = tuple[object, ...]  # a unit and what feeds it, or the bytes of a buffer
 T = TypeVar("T")
+_GEOMETRY = (
+    "address", "raw", "fsize_low", "fsize_high", "depth", "pixel_offset_low", "pixel_offset_high", "line_offset_low",
+    "line_offset_high", "frames", "single", "frame_offset", "frame_repeat", "repeat_offset",
+)  # fmt: skip
 Meaning = Callable[[Task, str, str, StrengConfig | None], T | None]  # of the units between two nodes of a task
 
 
@@ -183,13 +187,12 @@ class _Judge:
         """The copies are gone, and what they copied is written at once where they took it, in the same order."""
         merge, through = self.merge, self.root(self.merge.through)
         copied = [task.readers()[0].config for task in merge.group.tasks]
-        far = {task.writers()[0].config.address - task.readers()[0].config.address for task in merge.group.tasks}
         targets = {use.buffer for task in merge.group.tasks for use in task.writers()}
         sources = {self.root(use.buffer) for task in merge.group.tasks for use in task.readers()}
-        if len(far) != 1 or len(targets) != 1 or sources != {through}:
-            yield "the consumer does something else than copying one buffer to one place"
+        if len(targets) != 1 or sources != {through}:
+            yield "the consumer does something else than copying one buffer into one other"
             return
-        (distance,), (target,) = far, targets
+        (target,), there = targets, _places_of(merge.group)
         written = _bytes(self._only(task, through) for task, _ in merge.pairs)
         if not np.array_equal(written, _bytes([copied])):
             yield "the consumer copies other bytes than the producer writes"
@@ -197,10 +200,12 @@ class _Judge:
             writers = [n for n, use in old.engines.items() if use.writes and self.root(use.buffer) == through]
             into = [wire for wire in old.wires if wire.target in writers]
             fresh = [name for name in new.engines if name not in old.engines] if merge.kept else writers
-            if len(writers) != 1 or len(into) != 1 or len(fresh) != 1:
+            if len(writers) != 1 or len(into) != 1 or len(fresh) != 1 or fresh[0] not in new.engines:
                 yield f"{new.title} does not write once at the place that it is copied to"
                 continue
-            if new.engines != {**old.engines, fresh[0]: _further(old.engines[writers[0]], target, distance)}:
+            before, after = old.engines[writers[0]], new.engines[fresh[0]]
+            same = new.engines == {**old.engines, fresh[0]: after} and after.buffer == target and not after.follows
+            if not same or not _goes_there(before.config, after.config, there):
                 yield f"{new.title} does not write at the place that it is copied to"
             if merge.kept:
                 yield from self._twice(old, new, writers[0], fresh[0])
@@ -342,19 +347,31 @@ class _Judge:
         return found
 
 
-def _further(use: EngineUse, buffer: str, distance: int) -> EngineUse:
-    return EngineUse(buffer, replace(use.config, address=use.config.address + distance))
+def _places_of(copies: TaskGroup) -> NDArray[np.int64]:
+    """For every byte of a buffer, where tasks copy it to; -1: nowhere."""
+    ends = [(places(task.readers()[0].config), places(task.writers()[0].config)) for task in copies.tasks]
+    found = np.full(max(int(near.max()) for near, _ in ends) + 1, -1, np.int64)
+    for near, far in ends:
+        found[near] = far
+    return found
+
+
+def _goes_there(old: StrengConfig, new: StrengConfig, there: NDArray[np.int64]) -> bool:
+    """Whether a writer does what the other one did, but for where each byte goes."""
+    near, same = places(old), {name: getattr(old, name) for name in _GEOMETRY}
+    inside = near.min() >= 0 and near.max() < there.size
+    return bool(inside and replace(new, **same) == old and np.array_equal(places(new), there[near]))
 
 
 def _is_copy(task: Task) -> bool:
-    """One reader and one writer of the same bytes in the same order, elsewhere."""
+    """One reader of bytes in a row, and one writer of as many."""
     if task.units or len(task.engines) != 2 or len(task.wires) != 1:
         return False
     if not task.readers() or not task.writers() or task.wires[0].keep or task.wires[0].stop_after:
         return False
     near, far = task.readers()[0].config, task.writers()[0].config
     plain = not (near.sign_extend or near.align_right or near.sync or far.sync)
-    return plain and _walk(replace(near, address=0)) == _walk(replace(far, address=0))
+    return plain and places(near).size == places(far).size and near.element_bytes == far.element_bytes
 
 
 def _kept(old: Task, new: Task, writer: str, kept: bool) -> Iterator[str]:

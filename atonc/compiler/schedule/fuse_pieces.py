@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from atonc.compiler.plan.flow import EACH_PIECE
-from atonc.compiler.plan.longer import IDENTITY, MOST_SPACERS, follow, inserted, moved_writer, sender
+from atonc.compiler.plan.longer import IDENTITY, MOST_SPACERS, RunsApart, follow, inserted, moved_writers, sender
 from atonc.compiler.plan.task import EngineUse, Purpose, Task, TaskGroup
 from atonc.compiler.plan.types import BufferKind
 from atonc.compiler.schedule.merging import (
@@ -58,26 +58,31 @@ def into_place(state: MergeState, place: Place) -> Iterator[MergeCandidate | Apa
     network, copies = state.network, state.group(place)
     target = copies.tasks[0].writers()[0].buffer
     root = network.root(copies.tasks[0].readers()[0].buffer)
-    distance, producers = _distance(copies, state.sizes[root]), state.writers[root]
-    if distance is None or copies.band or not is_chainable(state, root, producers, place):
+    spread, producers = _spread(copies, state.sizes[root]), state.writers[root]
+    if spread is None or copies.band or not is_chainable(state, root, producers, place):
         return
     inner = network.buffers[root].kind in (BufferKind.ACTIVATION, BufferKind.OUTPUT) and network.root(target) != root
     works = state.works[min(producers)[0]], state.works[place[0]]
     if inner and not any(work.stripe for work in works) and _is_free(state, place, target, producers):
-        yield _moved(state, place, distance, sorted(producers))
+        yield _moved(state, place, spread, sorted(producers))
 
 
-def _distance(copies: TaskGroup, size: int) -> int | None:
-    """How far the copies take all of a buffer; None if that is not what they do."""
-    far, ends = set[int](), list[tuple[int, int]]()
+def _spread(copies: TaskGroup, size: int) -> RunsApart | None:
+    """Where the copies take all of a buffer; None if that is not what they do."""
+    found, ends = set[RunsApart](), list[tuple[int, int]]()
     for task in copies.tasks:
         reader, writer = task.readers()[0].scan, task.writers()[0].scan
-        if task.units or not (reader.in_a_row and writer.in_a_row):
+        if task.units or not reader.in_a_row:
             return None
-        far.add(writer.first - reader.first)
+        inside = [count for count, step in writer.loops[-1:] if step == writer.element_bytes]
+        apart = writer.loops[: len(writer.loops) - len(inside)]
+        run, step = (writer.element_bytes * sum(inside or [1]), apart[0][1]) if apart else (size, size)
+        if len(apart) > 1 or reader.first % run:
+            return None
+        found.add(RunsApart(writer.first - reader.first // run * step, run, step))
         ends.append((reader.first, reader.end))
     starts, stops = zip(*sorted(ends), strict=True)
-    return far.pop() if len(far) == 1 and (0, *stops) == (*starts, size) else None
+    return found.pop() if len(found) == 1 and (0, *stops) == (*starts, size) else None
 
 
 def _is_free(state: MergeState, place: Place, target: str, producers: set[Place]) -> bool:
@@ -85,25 +90,24 @@ def _is_free(state: MergeState, place: Place, target: str, producers: set[Place]
     its memory had read before."""
     network, first = state.network, min(producers)
     root, begin = network.root(target), network.begins(target)
-    copied = [task.writers()[0].scan for task in state.group(place).tasks]
-    low, high = min(scan.first for scan in copied), max(scan.end for scan in copied)
+    copied = [task.writers()[0] for task in state.group(place).tasks]
     for at in (at for at in state.writers[root] if at < place):
         if state.is_call(at):
             return False
         uses = (use for task in state.group(at).tasks for use in task.writers() if network.root(use.buffer) == root)
-        if any(network.begins(use.buffer) != begin or (use.scan.first < high and low < use.scan.end) for use in uses):
+        if any(network.begins(use.buffer) != begin or any(map(use.meets, copied)) for use in uses):
             return False
     return all(at < first for at in state.readers[root] if at < place)
 
 
-def _moved(state: MergeState, place: Place, distance: int, producers: list[Place]) -> MergeCandidate | Apart:
+def _moved(state: MergeState, place: Place, spread: RunsApart, producers: list[Place]) -> MergeCandidate | Apart:
     copies, network = state.group(place), state.network
     source, target = network.root(copies.tasks[0].readers()[0].buffer), copies.tasks[0].writers()[0].buffer
     names = state.works[producers[0][0]].op, state.works[place[0]].op
     kept = state.readers[source] != {place} or any(network.root(name) == source for name in network.outputs)
     pairs = list[tuple[Task, Task]]()
     for task in (task for at in producers for task in state.group(at).tasks if writers_of(task, source, network)):
-        moved = _written_there(state, task, copies.tasks[0], distance, kept)
+        moved = _written_there(state, task, copies.tasks[0], spread, kept)
         if isinstance(moved, str):
             return Apart(*names, NO_CHAIN, moved)
         pairs.append((task, moved))
@@ -121,7 +125,7 @@ def _moved(state: MergeState, place: Place, distance: int, producers: list[Place
     return MergeCandidate(merge, place, target, groups, early=early)
 
 
-def _written_there(state: MergeState, task: Task, copy: Task, distance: int, kept: bool) -> Task | str:
+def _written_there(state: MergeState, task: Task, copy: Task, spread: RunsApart, kept: bool) -> Task | str:
     """The task that writes at its place in the whole, `kept`: there too; or why it cannot."""
     root, target = state.network.root(copy.readers()[0].buffer), copy.writers()[0].buffer
     name = only_writer(task, root, state.network)
@@ -130,14 +134,13 @@ def _written_there(state: MergeState, task: Task, copy: Task, distance: int, kep
     use = task.engines[name]
     if use.scan.end > state.sizes[root]:
         return f"{use.buffer} is written with more rows than it has"
-    if use.scan.element_bytes > 1 and distance % ALIGNED:
-        return f"wide elements at byte {distance}"
+    if use.scan.element_bytes > 1 and spread.first % ALIGNED:
+        return f"wide elements at byte {spread.first}"
     origin = dict.fromkeys((*task.origin, *(copy.origin if copy.purpose == Purpose.COMPUTE else ())))
-    moved = moved_writer(replace(task, origin=tuple(origin)), name, target, distance)
-    seen = TOO_MANY
-    for one in _written_twice(task, name, copy, moved.engines[name]) if kept else (moved,):
-        if fits(one):
-            seen = missing_evidence(one, state.network.trust)
+    seen = f"{use} is cut inside of runs of {spread.run} bytes"
+    for moved in moved_writers(replace(task, origin=tuple(origin)), name, target, spread):
+        for one in _written_twice(task, name, copy, moved.engines[name]) if kept else (moved,):
+            seen = missing_evidence(one, state.network.trust) if fits(one) else TOO_MANY
             if not seen:
                 return one
     return seen

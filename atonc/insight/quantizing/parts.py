@@ -59,11 +59,9 @@ class CountedPlaces:
 
     def of_samples(self, feeds: Sequence[Feed]) -> list[Array]:
         """Whether each place counts."""
-        found = []
-        for (value,) in outputs(self.model, feeds, "which boxes count", [self.scores]):
-            best = np.moveaxis(value, value.shape.index(self.count), 0).reshape(self.count, -1).max(1)
-            found.append(best >= min(self.least, best.max()))
-        return found
+        scores = [value for (value,) in outputs(self.model, feeds, "which boxes count", [self.scores])]
+        best = [np.moveaxis(one, one.shape.index(self.count), 0).reshape(self.count, -1).max(1) for one in scores]
+        return [one >= min(self.least, one.max()) for one in best]
 
 
 def apart(model: Any) -> Any:

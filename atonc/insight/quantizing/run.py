@@ -103,7 +103,9 @@ def quantize(model: Path, data: Path | None, settings: QuantizeOptions | None = 
             samples = replace(samples, feeds=tuple(typed(feed, graph.types, str(data)) for feed in samples.feeds))
         require_trained_range(norm, samples.feeds, str(data))
         tail = told_tail(float_model)
-        samples = replace(samples, notes=(*samples.notes, *notes, *([note_of(tail)] if tail else [])))
+        notes += [note_of(tail)] if tail else []
+        notes += [f"steps are judged where a score is {counted.least:g} or more in float"] if counted else []
+        samples = replace(samples, notes=(*samples.notes, *notes))
         found = quantize_graph(graph, samples, settings, model.name)
         return replace(found, tail=tail, notes=(*found.notes, *_told_trained(trained, found.model)))
 
@@ -477,8 +479,7 @@ class QuantizationWork(Workbench):
         note = (f"{found.candidate.name}: {gain:+.1f} dB for {after - before:+.3f} ms ({after / before - 1:+.0%}), as "
                 "small errors of scores decide which boxes are left; ST's tool refuses such files (--wide none: 8 bits "
                 "everywhere)")  # fmt: skip
-        kept = self.better(found.candidate.name, found.signal, tried.signal)
-        return [replace(found, note=note)] if kept else []
+        return [replace(found, note=note)] if self.better(found.candidate.name, found.signal, tried.signal) else []
 
     def learnt_again(self, tried: TriedModel, feeds: Sequence[Feed]) -> tuple[QuantizedCandidate, Any, Mended]:
         """The chosen way once more from all samples; the file of a half where all of them cost too much: ranges

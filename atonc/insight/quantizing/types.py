@@ -130,7 +130,7 @@ class QuantizeOptions:
         0, "--max-flash", RESULT, "for weights and constants; implies --bits mixed", metavar="SIZE", parse=size,
     )  # fmt: skip
     wide: str = option(
-        "", "--wide", RESULT, "16-bit activations, up to this output error; none: not in detectors with NMS either",
+        "", "--wide", RESULT, "16-bit activations up to this error; none: 8 bits",
         metavar="SHARE|DB|none", parse=wide_target,
     )  # fmt: skip
     images: str = again(EvaluateOptions, "images", DATA)

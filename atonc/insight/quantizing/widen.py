@@ -218,8 +218,7 @@ def affordable(bench: Workbench, tried: TriedModel, widths: WidthPlan) -> frozen
     base, worth = judge.signal(model(every)).db, dict[Group, float]()
     for index, group in enumerate(groups):
         progress.stage("what each tensor loses with 8 bits", index, len(groups))
-        lost = base - judge.signal(model(every - set(group))).db
-        worth[group] = lost / sum(prod(shapes[name]) for name in group)
+        worth[group] = (base - judge.signal(model(every - set(group))).db) / sum(prod(shapes[name]) for name in group)
     order = sorted(worth, key=lambda group: -worth[group])
     found, low, high = frozenset[str](), 0, len(order) + 1
     while high - low > 1:

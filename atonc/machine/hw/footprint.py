@@ -37,6 +37,15 @@ def touched(config: StrengConfig, low: int, high: int) -> Flags:
     return _flags(walks(config), low, high)
 
 
+def places(config: StrengConfig) -> NDArray[np.int64]:
+    """The address of every byte, in the order in which the engine takes them."""
+    loops = (*config.frame_loops(), *zip(config.stored_shape, config.steps, strict=True), (config.stored_bytes, 1))
+    found = np.array([config.address], np.int64)
+    for count, step in loops:
+        found = np.add.outer(found, step * np.arange(count)).reshape(-1)
+    return found[: config.frames * config.frame_bytes]
+
+
 @lru_cache(maxsize=1 << 14)
 def share_word(one: StrengConfig, other: StrengConfig) -> bool:
     """Whether some word of the bus holds bytes of both."""

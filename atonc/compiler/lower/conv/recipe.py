@@ -315,30 +315,36 @@ def _better_copy() -> Deciding:
 
 def _bordered(layer: ConvLayer, draft: Context) -> Deciding:
     """As `_padded` does it, or on a copy with a border where that costs less. A window that nothing is padded for needs
-    no border, only the copy as code + 128: chains of signed bytes were not seen. With stride 2 a further row and column
-    of padding meet no output; with stride 1 there is one row of results more."""
-    bordered: Steps = (PaddedCopy(purpose=Purpose.BORDER), *ALL_PICTURE)
-    if layer.stride == (1, 1):  # chains of windows with stride 2 were seen with signed features only
-        shifted = not layer.features_shifted
-        bordered = (PaddedCopy(shifted=shifted, purpose=Purpose.BORDER), *ALL_PICTURE, OneMoreRow())
-    elif layer.area.channels > MAX_CHAIN * WINDOW_CHANNELS:  # nor were such ones whose sums return
-        bordered = (*bordered, With("sliced", True))
+    no border, only the copy as code + 128: chains of signed bytes were not seen."""
+    rows = list(_with_a_border(layer))
     if layer.features_shifted and layer.zero and any(layer.padding):  # units pad with zeros
-        return (yield bordered)
+        return (yield from first(rows))
     plain = yield from _padded(layer)
     if "borders" in draft.facts.without:
         return plain
     if layer.rounds_as is not None:  # some rows: with a border where the whole layer has one, since it rounds otherwise
-        found = [plain, *([(yield bordered)] if _may_have_border(layer) else [])]
+        found = [plain, *([(yield from first(rows))] if _may_have_border(layer) else [])]
         alike = (one for one in found if isinstance(one, Found) and rounds_as_all(one.form, layer))
         return next(alike, plain)
     if isinstance(plain, RefusedForm) or not _may_pay(layer, plain.form):
         return plain
-    other = yield bordered
+    other = yield from first(rows)
     if isinstance(other, RefusedForm):
         return plain.after([other])
     fits = other.form.scratch_bytes <= draft.facts.free_bytes.get(layer.op.name, 0)
     return best([(SUBTRACTED, plain), (STORED, other)])[1] if fits else plain
+
+
+def _with_a_border(layer: ConvLayer) -> Iterator[Steps]:
+    """With stride 2 a further row and column of padding meet no output. With stride 1 there is one row of results more,
+    or, as published units have it, a ring of them: a copy leaves it out."""
+    # chains of windows with stride 2 were seen with signed features only, and none whose sums return
+    shifted = layer.stride == (1, 1) and not layer.features_shifted
+    bordered: Steps = (PaddedCopy(shifted=shifted, purpose=Purpose.BORDER), *ALL_PICTURE)
+    if layer.stride == (1, 1):
+        yield from ((*bordered, OneMoreRow()), (Ringed(WITH_A_RING, shifted),))
+    else:
+        yield (*bordered, *([With("sliced", True)] if layer.area.channels > MAX_CHAIN * WINDOW_CHANNELS else []))
 
 
 def rounds_as_all(form: Form, layer: ConvLayer) -> bool:

@@ -23,7 +23,7 @@ from atonc.compiler.ops.values import to_codes
 from atonc.compiler.plan.evidence import untrusted_unit
 from atonc.compiler.plan.flow import EACH_ELEMENT, EACH_PIECE
 from atonc.compiler.plan.policy import MOST_MOVES, WORTH_SPLITTING
-from atonc.compiler.plan.streams import Area, Frames, Loop, contiguous, engine
+from atonc.compiler.plan.streams import Area, Frames, Loop, contiguous, engine, merged
 from atonc.compiler.plan.task import TaskGroup
 from atonc.compiler.select.rules import MOVE_SCATTERED
 from atonc.machine.base.frozen import dataclass, replace
@@ -73,10 +73,12 @@ class Move:
     units: Units = ()
 
 
-def copy(context: Context, moves: Iterable[Move], origin: tuple[str, ...], title: str) -> list[TaskGroup]:
+def copy(
+    context: Context, moves: Iterable[Move], origin: tuple[str, ...], title: str, joins: bool = False
+) -> list[TaskGroup]:
     """Epochs for moves that do not depend on each other. Where no engine takes scattered codes from an ARITH, they are
     changed first and scattered by copies; where none takes them from a reader, an ARITH hands them on."""
-    moves, done = list(moves), partial(_packed, context, origin, title)
+    moves, done = list(moves), partial(_packed, context, origin, title, joins)
     try:
         return done(moves)
     except Refusal:
@@ -93,13 +95,15 @@ def copy(context: Context, moves: Iterable[Move], origin: tuple[str, ...], title
     return [*done(first), *done(last)]
 
 
-def _packed(context: Context, origin: tuple[str, ...], title: str, moves: Iterable[Move]) -> list[TaskGroup]:
+def _packed(
+    context: Context, origin: tuple[str, ...], title: str, joins: bool, moves: Iterable[Move]
+) -> list[TaskGroup]:
     walks = walked(context, moves)
     ends = {(one.move.source, one.move.target, one.move.units) for one in walks}
     sizes = [context.buffers[target].size_bytes for _, target, _ in ends]
     all_of_one = sizes == [sum(one.cost for one in walks)]
     whole = all_of_one and all(one.keeps_places for one in walks)
-    pieces = not whole and any(one.in_a_row for one in walks)
+    pieces = not whole and any(one.from_a_row if joins else one.in_a_row for one in walks)
     flow = EACH_ELEMENT if whole else EACH_PIECE if pieces else None
     return pack([one.wiring() for one in walks], origin, title, flow=flow)
 
@@ -246,6 +250,11 @@ class CopyWalk:
     def in_a_row(self) -> bool:
         """Whether bytes in a row stay in a row, and nothing changes them."""
         return all(loop[1:] == (1, 1) for loop in self.move.nest) and not self.move.units
+
+    @property
+    def from_a_row(self) -> bool:
+        """Whether it takes bytes in a row, and nothing changes them."""
+        return not self.move.units and len(merged((count, near) for count, near, _ in self.move.nest)) == 1
 
     @property
     def keeps_places(self) -> bool:

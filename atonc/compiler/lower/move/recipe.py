@@ -104,7 +104,7 @@ def lower_concat(op: Op, context: Context) -> list[TaskGroup]:
         elif source.name not in there:
             moves.append(Move(view_of(context, source.name), part, change_between(op, source, target)))
     if not fixed:
-        return copy(context, moves, op.origin, f"{op.kind} {op.name}") if moves else []
+        return copy(context, moves, op.origin, f"{op.kind} {op.name}", joins=True) if moves else []
     return pack([*wirings(context, moves), *fixed], op.origin, f"{op.kind} {op.name}")
 
 
