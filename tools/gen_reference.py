@@ -190,24 +190,24 @@ def _silicon() -> Iterator[str]:
     begins = "Boards ran few of our programs (see below)" if ran else "No board has run our programs"
     yield f"{begins}. Each [NPU configuration](glossary.md#hardware) is therefore compared with"
     yield "*ST programs*: networks that ST's compiler"
-    yield f"made and their owners published ([terms](glossary.md#hardware-confidence)), {behind()} as working"
-    yield "demos. For every register field of every unit, in each role, the values that occur are kept"
-    yield "(`atonc/machine/hw/safety/data/evidence.json`, by `tools/gen_evidence.py`). Files that people edited"
+    yield f"made and their owners published ([terms](glossary.md#hardware-confidence)): {behind()}"
+    yield "as working demos. `tools/gen_evidence.py` collects the values of every register field of every unit in"
+    yield "each role (`atonc/machine/hw/safety/data/evidence.json`). Files that were edited by hand"
     yield "(`tools/not_evidence.toml`) or that break a safety rule are left out.\n"
     yield "| confidence, best first | in JSON | meaning |\n|---|---|---|"
     yield "| seen in ST programs | `seen` | ST programs have this value or combination |"
-    yield "| seen in one ST program | `once` | a single program has it, nothing else confirms it |"
+    yield "| seen in one ST program | `once` | only one program has it |"
     yield "| within the range of ST programs | `within` | a number between those of ST programs in the same role |"
-    yield "| part of a set in ST programs | `part` | parallel chains that are part of a larger set of one epoch |"
+    yield "| subset of an epoch in ST programs | `part` | its parallel chains are some of those in an epoch of ST |"
     yield "| new combination of known parts | `composed` | ST programs have every part; an argument below allows it |"
     yield "| not seen in ST programs | `unseen` | goes to the CPU; `--allow-unproven` keeps it on the NPU |\n"
     yield "An epoch has the lowest confidence of its configurations. `atonc analyze` counts epochs by confidence; `-v`"
-    yield "and `--json` name every configuration that is not simply seen, with the number of programs, of owners of"
+    yield "and `--json` list every configuration below *seen in ST programs*, with the number of programs, of owners of"
     yield "repositories, and of programs that ST ships. `--silicon seen` allows `seen`, `once` and `within`."
     yield "`--evidence FILE` adds the results of your own board ([the first hour with a board](first_hour.md)).\n"
     yield "## Recorded on boards\n"
-    yield "From the folder `recordings` ([how to give one](recordings.md)). A byte that is not the emulator's is a"
-    yield "doubt about the program, the emulator or the board.\n"
+    yield "From the folder `recordings` ([how to give one](recordings.md)). A byte that differs from the emulator's"
+    yield "means a fault of the program, the emulator or the board.\n"
     yield f"{store.evidence_table(figures.RECORDINGS)}\n"
     yield from _looks()
     yield "## Arguments\n"
@@ -216,10 +216,10 @@ def _silicon() -> Iterator[str]:
         yield f"Allows {argument.allows}.\n\n{argument.why}\n"
         yield f"- ST programs: {argument.seen}"
         yield from _price(argument.id)
-        yield f"- It would be disproved by {argument.disproof}."
+        yield f"- Disproved by: {argument.disproof}."
         yield f"- Test on a board: `atonc probe {' '.join(argument.probes)} -o DIR`\n"
     yield "## What is judged\n"
-    yield "A number by its range, a word by equality, for each role of the unit.\n"
+    yield "For each role of the unit: a *number* by the range of its values, a *word* by equality with one of them.\n"
     yield "| configuration | judged as | roles | times seen |\n|---|---|---:|---:|"
     for name, roles in features.items():
         kind = "number" if all(isinstance(table, SeenNumbers) for table in roles.values()) else "word"
@@ -232,22 +232,20 @@ def _silicon() -> Iterator[str]:
 
 def _looks() -> Iterator[str]:
     """What is looked at beside registers."""
-    yield "## Beside the registers\n"
-    yield "- **Memory behind a port**: what a stream engine in its role reads or writes; kernels, for example,"
-    yield "  come from"
+    yield "## Beyond registers\n"
+    yield "- **Memory** that a stream engine in its role reads or writes. Kernels in ST programs, for example, are in"
     yield f"  {_strengths('STRENG memory', 'to CONVACC:1')}."
-    yield "- **Copies**, by source and target and by what runs beside them. Beside a convolution:"
-    yield f"  {_strengths('copy', 'beside a convolution')}. Weights that are fetched from flash meanwhile"
-    yield "  (`--schedule-with prefetch`) are not seen, and allowed only because the user asks for them."
-    yield "- **Bus interfaces**: how many engines of an epoch are on either, and whether features and kernels"
-    yield "  of a CONVACC"
+    yield "- **Copies**, by source and target memory and by what runs in the same epoch. With a convolution:"
+    yield f"  {_strengths('copy', 'beside a convolution')}. Copies from flash in such an epoch are not seen;"
+    yield "  `--schedule-with prefetch` allows them."
+    yield "- **Bus interfaces**: how many engines of an epoch use each, and whether features and kernels of a CONVACC"
     yield "  come over the same one."
-    yield "- **Interleaved writers**: several engines of one epoch that fill one buffer in turns of bytes: how many"
-    yield "  they are, how long their runs are and how many bytes lie between them. Two as in ST programs are seen or"
-    yield "  within; two otherwise rest on S10; three and more, which were never run, too, and only"
-    yield "  `--schedule-with many-writers` makes them."
-    yield f"  What was seen: {_strengths('two writers', '', 'interleaved')}."
-    yield "- **Sets of chains** side by side: seen as a whole, as part of a larger set, or each chain alone (S1).\n"
+    yield "- **Interleaved writers**: several engines of one epoch that write one buffer alternately, by their number,"
+    yield "  the length of their runs and the bytes between. Pairs as in ST programs are seen or within the range;"
+    yield "  other pairs rely on S10, and so do three or more, which no board has run and only"
+    yield "  `--schedule-with many-writers` makes."
+    yield f"  In ST programs: {_strengths('two writers', '', 'interleaved')}."
+    yield "- **Parallel chains**: seen as a whole, as a subset of an epoch, or each chain alone (S1).\n"
     yield from _thin()
 
 
@@ -258,8 +256,8 @@ def _strengths(name: str, role: str, begin: str = "") -> str:
 
 def _thin() -> Iterator[str]:
     yield "## Seen in one program only\n"
-    yield "How many values of a word, and how many roles of a number, rest on a single program.\n"
-    yield "| configuration | values or roles | in one program | of these shipped by ST |\n|---|---:|---:|---:|"
+    yield "Values of a word, or roles of a number ([what these are](#what-is-judged)), that only one program has.\n"
+    yield "| configuration | values or roles | in one program only | of these shipped by ST |\n|---|---:|---:|---:|"
     for name, roles in evidence().items():
         found = [s for table in roles.values() for s in _known(table)]
         single = [strength for strength in found if strength.single]
@@ -278,9 +276,11 @@ def _price(argument: str) -> Iterator[str]:
     for row in results["rows"]:
         if row["argument"] == argument:
             yield (
-                f"- Carries {row['epochs']:,} epochs of {row['models']} of {results['models']} models of 8 bits. "
-                f"Price of `--distrust {argument}`: {row['price']:.3f} of the predicted cycles (geometric mean), "
-                f"{row['worst']:.3f} at worst; {row['to_cpu']:,} operators go to the CPU."
+                f"- Used by no epoch of {results['models']} int8 models."
+                if not row["epochs"]
+                else f"- Used by {row['epochs']:,} epochs of {row['models']} of {results['models']} int8 models. Cost "
+                f"of `--distrust {argument}`: {row['price']:.3f}x the predicted cycles (geometric mean), at worst "
+                f"{row['worst']:.3f}x; {row['to_cpu']:,} operators move to the CPU."
             )
 
 

@@ -15,6 +15,7 @@ from atonc.machine.hw.safety.evidence import Feature, Grade, grade_epoch, grade_
 from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.machine.hw.safety.evidence.epochs import unit_features
 from atonc.machine.hw.safety.evidence.table import behind, evidence, programs
+from atonc.machine.hw.safety.evidence.trust import Trust
 from atonc.machine.hw.safety.evidence.unit_features import any_value
 from atonc.machine.hw.units.arith import MULTIPLY, ROWS, ArithConfig
 from atonc.machine.hw.units.convacc import ConvaccConfig
@@ -221,6 +222,13 @@ class TestArguments:
         assert grade_feature(feature).grade == Grade.UNSEEN
 
 
+@pytest.mark.parametrize("shifts", [{"out_shift": 9}, {"in_shift": 3}, {"in_shift": 4, "out_shift": 40}], ids=str)
+def test_shifts_of_a_convolution_are_judged_beside_the_rest(shifts: dict[str, int]) -> None:
+    for base, _ in BASES["CONVACC"]:
+        config, trust = replace(base, **shifts), Trust()
+        assert trust.grade_unit(config).features == tuple(map(trust.grade, unit_features(config)))
+
+
 def test_numbers_between_are_within() -> None:
     known = evidence()["CONVACC H"]["3x3/1 simd1 F1"]
     between = next(n for n in range(known.values[0], known.values[-1]) if n not in known.values)  # type: ignore[union-attr]
@@ -234,7 +242,7 @@ def test_the_programs_behind_it() -> None:
     assert len(known) == 176 and sum(p.epochs for p in known) == 13_986
     assert sum(p.shipped for p in known) == 45 == sum(p.name.startswith("STMicroelectronics") for p in known)
     sentence = next(rule for rule in all_rules() if rule.id == "E01").evidence.report
-    assert sentence == behind() == "13,986 epochs of 176 programs of 37 owners, 45 of them shipped by ST"
+    assert sentence == behind() == "13,986 epochs in 176 programs of 37 owners; ST ships 45 of these programs"
 
 
 def test_tables_are_told_apart_by_how_far_their_numbers_reach() -> None:

@@ -194,10 +194,10 @@ def test_pages_take_their_rows_from_the_folder(tmp_path: Path) -> None:
     """docs/latency.md and docs/silicon.md: a bundle that is added is a row, an emulated one no evidence."""
     shared = tmp_path / "recordings"
     assert store.latency_table(shared) == "No recording has been given yet."
-    assert store.evidence_table(shared) == "No recording of a board has been given yet."
+    assert store.evidence_table(shared) == "No recording of a board yet."
     store.add(written(tmp_path, made(stated=Statement(VIRTUAL, "CC0-1.0"))), shared)
     assert "(emulated)" in store.latency_table(shared) and not store.ran_on_a_board(shared)
-    assert "1 recording of the virtual board shows nothing" in store.evidence_table(shared)
+    assert "1 recording of the virtual board does not count" in store.evidence_table(shared)
     board = store.add(written(tmp_path, made()), shared)
     row = next(line for line in store.latency_table(shared).splitlines() if board.name in line)
     assert "stm32n6570-dk" in row and "| 1.000 | 1.000 | 1.00 |" in row  # recorded, predicted by its blocks, ratio

@@ -431,8 +431,8 @@ def evidence_table(folder: Path) -> str:
     found = collected(folder)
     shown = [(name, one) for name, one in found if not one.virtual]
     if not shown:
-        emulated = f"; {count(len(found), 'recording')} of the virtual board shows nothing about it" if found else ""
-        return f"No recording of a board has been given yet{emulated}."
+        emulated = f"; {count(len(found), 'recording')} of the virtual board does not count" if found else ""
+        return f"No recording of a board yet{emulated}."
     head = "| recording | ran on | program | clocks CPU / NPU | epochs | samples | bytes not emulated |"
     rows = [head, "|---|---|---|---|---:|---:|---:|"]
     for name, one in shown:

@@ -331,15 +331,15 @@ class _Search:
 
     def _into_memory(self) -> Cause:
         """Whether the memory keeps what comes another way: the inputs, or other bytes if the line spoils these."""
-        what, found = "that memory, written by itself", ""
-        for mask, words in ((0, "the inputs"), (_OTHER, "other bytes")):
+        what, found = "memory of the inputs", ""
+        for mask, words in ((0, "the inputs"), (_OTHER, "different bytes")):
             try:
                 for tensor, data in zip(self.model.inputs, self.inputs, strict=True):
                     self.client.write_memory(tensor.address, bytes(byte ^ mask for byte in data))
             except TargetError as error:
                 found = error.one_line
                 continue
-            self.note(what, f"it keeps {words}", good=True)
+            self.note(what, f"keeps {words}", good=True)
             return Cause.TRANSFER
         self.note(what, found, good=False)
         return Cause.MEMORY

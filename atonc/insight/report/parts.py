@@ -85,7 +85,7 @@ _WORDS = {
     Grade.SEEN: "seen in ST programs",
     Grade.ONCE: "seen in one ST program",
     Grade.WITHIN: "within the range of ST programs",
-    Grade.PART: "part of a set in ST programs",
+    Grade.PART: "subset of an epoch in ST programs",
     Grade.UNSEEN: "not seen in ST programs",
 }
 
@@ -176,14 +176,14 @@ def said_share(share: TimeShare) -> str:
 
 def groups(found: Summary) -> Iterator[Group]:
     """Groups forms from the worst on; the composed ones by the argument that allows them."""
-    yield from _of_grade(found, Grade.UNSEEN, "not seen in ST programs", urgent=True)
+    yield from _of_grade(found, Grade.UNSEEN, _WORDS[Grade.UNSEEN], urgent=True)
     for argument in ARGUMENTS:
         if share := found.by_argument.get(argument.id):
             forms = tuple(form for form in found.forms if form.graded.argument == argument.id)
             asked = ", confirmed by probes on the board" if argument.id in found.answers.supported else ""
             yield Group(f"{argument.id} {argument.title}{asked}", share, forms)
-    yield from _of_grade(found, Grade.PART, "part of a larger set of chains in ST programs")
-    yield from _of_grade(found, Grade.ONCE, "seen in one ST program")
+    yield from _of_grade(found, Grade.PART, _WORDS[Grade.PART])
+    yield from _of_grade(found, Grade.ONCE, _WORDS[Grade.ONCE])
 
 
 def _of_grade(found: Summary, grade: Grade, title: str, urgent: bool = False) -> Iterator[Group]:

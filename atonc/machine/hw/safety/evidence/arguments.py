@@ -181,8 +181,8 @@ def _seen_sides() -> str:
     for role, table in evidence()[_PADS].items():
         if isinstance(table, SeenWords) and any(a != b for text in table.seen for a, b in _axes(text)):
             common = sorted(table.seen.items(), key=lambda row: (-row[1].times, row[0]))
-            found.append(f"{role}: " + ", ".join(f"{w.replace(' ', '')} {s.times:,} times" for w, s in common))
-    return f"Left, right, top, bottom: {'; '.join(found)}."
+            found.append(f"{role}: " + ", ".join(f"{w.replace(' ', '')} ({s.times:,}x)" for w, s in common))
+    return f"Kernel/stride: paddings left, right, top, bottom (times): {'; '.join(found)}."
 
 
 def _seen_frames() -> str:
@@ -192,7 +192,8 @@ def _seen_frames() -> str:
 
 
 def _seen_shifts() -> str:
-    return f"Result shifts: {_ranges(_RES, (role for role in evidence()[_RES] if role.startswith('AFFINE')))}."
+    shifts = _ranges(_RES, (role for role in evidence()[_RES] if role.startswith("AFFINE")))
+    return f"Result shifts by bytes of inputs X, Y and output O: {shifts}."
 
 
 def _seen_writers() -> str:
@@ -210,10 +211,10 @@ def _seen_kernels() -> str:
     places = words(MEMORY, KERNELS_OF)
     seen = "; ".join(f"{place}: {places[place]}" for place in (NPU_SIDE, CPU_SIDE))
     return (
-        f"Kernels read from RAM ({seen}); in those from the NPU's RAM the application copies a matrix to where the "
-        "engine reads it, cleans the cache, and starts the network, none with a recorded result. Seven programs of "
-        "another owner whose memories outside the chip have no size, so that kernels come from RAM, agree with the "
-        "host on a board (cosine 0.99998); their words are not published."
+        f"Kernels read from RAM ({seen}). For those in the NPU's RAM the application copies a matrix there, cleans "
+        "the cache and starts the network; no result is recorded. Seven programs of another owner, compiled without "
+        "external memory, so with kernels in RAM, agree with the host on a board (cosine 0.99998); these programs "
+        "are not published."
     )
 
 
@@ -222,8 +223,8 @@ ARGUMENTS = (
         "S1",
         "Chains side by side",
         "two or more independent chains in one epoch, each of a kind that ST programs have",
-        "Chains of one epoch share no unit and no link. What they share is the bus, as the engines of every "
-        "epoch do, and the wait for all writers.",
+        "Chains of one epoch share no unit and no link. They share the bus, as the engines of every epoch do, and the "
+        "end of the epoch, when all writers are done.",
         f"{len(words('chains side by side'))} combinations occur, with up to five chains in an epoch; unit numbers do "
         "not matter.",
         "an epoch of two chains that hangs or gives other results although each of them runs alone",
@@ -233,10 +234,10 @@ ARGUMENTS = (
     Argument(
         "S2",
         "Padding side by side",
-        "paddings left and right as seen with this kernel and stride, beside paddings at top and bottom as seen with "
-        "them, where some published unit of that kernel and stride has a side alone. That leaves out 3x3 with stride 1",
-        "The four sides are fields of their own, each compared with its own counter; a tile at the border of a "
-        "layer has padding on some sides only.",
+        "combining paddings left and right with paddings at top and bottom, both as in ST programs with this kernel "
+        "and stride, where one of these pads one side alone. That leaves out 3x3 with stride 1",
+        "The four sides are separate fields, each compared with its own counter; a tile at the border of a layer has "
+        "padding on some sides only.",
         _seen_sides,
         "a padded 3x3 unit of stride 2 whose border differs for one combination of sides only",
         tuple(f"conv-3x3-stride-2-pads-{sides}" for sides in ("0001", "0010", "0100", "1000")),
@@ -247,9 +248,9 @@ ARGUMENTS = (
         "Larger frames",
         "CONVACC frames wider or taller than seen with this kernel, up to the widest and tallest seen with any; "
         "POOL frames of a size seen with another window; longer frames of sums read back without sync",
-        "Width and height are 16-bit counters. What a width costs is the line buffer; that is judged separately, "
-        "as W x B. A kernel of one line keeps no lines at all. The longer a frame of sums, the further the "
-        "reader stays behind the writer.",
+        "Width and height are 16-bit counters. Width is limited by the line buffer, which is judged separately "
+        "(W x B); a kernel of one line needs none. The longer a frame of sums, the larger the distance between "
+        "reader and writer.",
         _seen_frames,
         "a frame that is computed correctly up to some width or height and wrongly above it",
         ("conv-3x3-width-300",),
@@ -258,9 +259,9 @@ ARGUMENTS = (
     Argument(
         "S4",
         "Steps through memory",
-        "raster engines whose steps relate to each other in a way not seen: lines with gaps (a window of "
-        "a tensor), packed pixels, frames one after the other, lines aligned as only pixels were; steps up to "
-        "the largest seen in either direction",
+        "combinations of steps of a raster engine that ST programs do not have: lines with gaps (a window of a "
+        "tensor), packed pixels, consecutive frames, lines with the alignment of pixels; steps up to the "
+        "largest of ST programs, of readers or writers",
         "Lines, pixels and frames each have a step register; the address generator adds them and does not "
         "compare them. Readers and writers are the same engine with the direction bit changed.",
         "Line steps of writers lie at, above and below width x pixel step; frame offsets of readers lie below, "
@@ -281,7 +282,7 @@ ARGUMENTS = (
         "Operands",
         "values of factors, terms and thresholds inside the number format of their register: coefficients of 16 "
         "bits, zero points and clip limits of one byte",
-        "They are operands of multipliers, adders and comparators, not settings: no value selects another behaviour.",
+        "They are operands of multipliers, adders and comparators, not settings: no value changes the behaviour.",
         "ARITH: A up to 32,767, B from -32,768, C from -32,768 to 32,767, about 5,000 distinct factors. FSUB "
         "takes 167 values from -127 to 127 in a register of 24 bits, the limits of CLIP take 66.",
         "a layer that is right except for channels with one particular coefficient",
@@ -292,8 +293,8 @@ ARGUMENTS = (
         "S6",
         "Shifts",
         "the result shift of an affine ARITH as seen with the same inputs and an output of another width",
-        "The sum is shifted before it is saturated to the width of the output; nothing else knows that width. "
-        "Sums, leaky ReLU and hard-swish of 16 bits rest on it.",
+        "The sum is shifted before it is saturated to the width of the output, which has no other effect. 16-bit "
+        "additions, leaky ReLU and hard-swish need it.",
         _seen_shifts,
         "an affine unit with an output of 16 bits whose result is shifted wrongly by one amount",
         ("sum-16-bit-to-16-bit-shift-14",),
@@ -305,11 +306,11 @@ ARGUMENTS = (
         "a reader and a writer of one epoch whose bytes interleave in one buffer, without a byte in common; a copy of "
         "bytes in a row to lower addresses of the same buffer, at least a word of the bus away (`--state`)",
         "Writes carry byte enables: a writer fills a pixel in several frames and the bytes of its neighbours "
-        "survive. A byte that is not written reads the same at any time. What moves down is read before its place is "
-        "written, however fast either engine is: the writer has nothing to write before.",
+        "survive. A byte that is not written reads the same at any time. A copy to lower addresses reads each byte "
+        "before it is overwritten, since an engine can only write what was read.",
         "In-place operation, where reader and writer even have bytes in common, occurs 279 times in at least 47 "
-        "programs, 106 writers among them trail a reader of features that began elsewhere in those bytes. A plain copy "
-        "onto part of itself: none.",
+        "programs; 106 of these writers follow a reader of features with another start address in those bytes. A plain "
+        "copy onto part of itself: none.",
         "a copy inside one buffer that reads bytes other than those that were there",
         ("read-beside-write", "copy-moved-down"),
         _read_beside_write,
@@ -318,8 +319,8 @@ ARGUMENTS = (
         "S8",
         "Windows with the other stride",
         "as many channels and kernels of a CONVACC as were seen with the same window and the other stride",
-        "The stride decides which sums leave the unit. Lines, channels and kernels that it holds are the same, "
-        "and what they take of its buffers is judged separately (W x B and NR x B x KW x KH).",
+        "The stride selects which sums are output. Lines, channels and kernels in the unit are the same, and their "
+        "use of its buffers is judged separately (W x B and NR x B x KW x KH).",
         "5x3 and 5x2 hold 1 or 3 channels with stride 2 and 1 with stride 1; 3x3 holds 1 to 8 with both.",
         "a window of 5x3 over three channels that is right with stride 2 and wrong with stride 1",
         ("conv-5x3-three-channels",),
@@ -330,11 +331,11 @@ ARGUMENTS = (
         "Features of two whole bytes",
         "16-bit numbers from memory as features of a CONVACC with 16-bit features and 8-bit kernels (activations of 16 "
         "bits in one pass)",
-        "A unit takes as many low bytes of a word as it is set to, whoever made the word. What an engine does with a "
-        "byte before it sends it, extending its sign, is over then.",
+        "A unit takes the configured number of low bytes of each word, whatever its source. Sign extension of a byte "
+        "happens before, in the stream engine.",
         "The mode occurs in about 3,370 units, with features of 9 bits behind the zero point at most; engines send "
         "whole 16-bit numbers to the same port of units with 16-bit kernels.",
-        "a convolution that is right where the high byte only repeats the sign, and wrong elsewhere",
+        "a convolution that is right where the high byte is a sign extension, and wrong elsewhere",
         (
             "conv-3x3-whole-features",
             "conv-1x1-whole-features",
@@ -346,11 +347,11 @@ ARGUMENTS = (
     Argument(
         "S10",
         "Interleaved writers",
-        "writers of one epoch that fill one buffer in turns of bytes and lie otherwise than published ones: longer "
-        "runs, a gap between them, two pairs in an epoch; three and more writers with `--schedule-with many-writers`",
-        "Every writer has addresses and bus transactions of its own, and writes carry byte enables. Memory takes one "
-        "transaction after the other, whoever sends it; words that two writers have in common are avoided. Longer runs "
-        "and wider gaps are nearer to writers of two buffers, which nearly all epochs have.",
+        "interleaved writers of one epoch in one buffer with longer runs than in ST programs, gaps between runs, or "
+        "two pairs in an epoch; three or more such writers with `--schedule-with many-writers`",
+        "Every writer has addresses and bus transactions of its own, and writes carry byte enables. Memory "
+        "handles one transaction after the other; words that two writers have in common are avoided. Longer runs and "
+        "wider gaps are more like writers of two buffers, which nearly all epochs have.",
         _seen_writers,
         "a tensor whose pixels are right in the channels of one writer and wrong in those of another one",
         (
@@ -369,10 +370,10 @@ ARGUMENTS = (
         "S11",
         "Kernels that the CPU has written",
         "kernels of a CONVACC in RAM that the CPU wrote for the same inference: the second factor of a product of two "
-        "activations. What stream engines wrote stays unseen",
-        "An engine reads bytes, whoever wrote them. The CPU writes what it leaves to the NPU in every network with "
-        "layers of both, and the cache is cleaned behind it in the same way. Weights that `--resident` keeps in RAM "
-        "are written by the CPU too, before the first inference.",
+        "activations. Kernels that stream engines wrote stay unseen",
+        "A stream engine reads the same bytes, whichever unit wrote them. In every network with layers on both, the "
+        "CPU writes inputs of NPU layers and then cleans the cache in the same way. It also writes the weights of "
+        "`--resident` to RAM, before the first inference.",
         _seen_kernels,
         "a product whose result changes when its kernels are written long before, or come from flash",
         ("deep-1x1-given-kernels", "deep-1x1-given-kernels-cpu-ram"),

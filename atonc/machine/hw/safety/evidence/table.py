@@ -108,7 +108,7 @@ def behind() -> str:
     known = programs()
     shipped, owners = sum(p.shipped for p in known), len({p.owner for p in known})
     epochs = sum(p.epochs for p in known)
-    return f"{epochs:,} epochs of {len(known)} programs of {owners} owners, {shipped} of them shipped by ST"
+    return f"{epochs:,} epochs in {len(known)} programs of {owners} owners; ST ships {shipped} of these programs"
 
 
 @cache

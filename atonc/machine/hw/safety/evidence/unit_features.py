@@ -279,10 +279,10 @@ def _out_dims(c: PoolConfig, width: int) -> str:
 # back, whether frames are read again) is judged by port.
 
 ANY_VALUE = {  # fields of an engine that are not judged, or not always, each with the reason
-    "address": "its alignment and pool are judged; the address itself is where the allocator found room",
+    "address": "its alignment and pool are judged; memory planning chooses the address itself",
     "sync_source": "engine numbers do not matter: every one occurs in every role",
-    "frame_offset": "judged where a second frame follows; else readers of ST programs leave anything in it",
-    "repeat_offset": "judged where a second turn follows; else readers of ST programs leave anything in it",
+    "frame_offset": "judged where a second frame follows; else ST programs have arbitrary values in it",
+    "repeat_offset": "judged where a second turn follows; else ST programs have arbitrary values in it",
 }
 READ_BACK = "to CONVACC:2"
 _SIZES = "SIZE0 SIZE1 SIZE2"
