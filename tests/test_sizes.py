@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-MOST_LINES = 143_860  # of all modules of atonc, blank lines and comments too; raised only for what users asked for
+MOST_LINES = 143_970  # of all modules of atonc, blank lines and comments too; raised only for what users asked for
 MOST_MODULES = 712
 MOST_FUNCTION_LINES = 60
 MOST_ARGUMENTS = 7  # without self; what travels together is a type

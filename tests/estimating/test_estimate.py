@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,8 @@ from atonc.compiler.frontends.onnx_qdq import read_onnx
 from atonc.compiler.ir import Graph, Op, Quantisation, Tensor
 from atonc.compiler.lower.alike import _looks
 from atonc.compiler.lower.context import Context
+from atonc.compiler.lower.conv import depthwise
+from atonc.compiler.lower.conv.lanes import most_interleaved
 from atonc.compiler.passes import order
 from atonc.compiler.request.options import Options
 from atonc.compiler.search.build import build
@@ -26,6 +29,8 @@ from atonc.doors.cli.cli import main
 from atonc.insight.estimating.assume import MIDDLE, SIGNED, is_float, with_codes, with_plain_values
 from atonc.insight.estimating.estimate import BATCH, SHIFTED, assumed_setting, estimate, known_forms
 from atonc.machine.base.errors import InputError
+from atonc.machine.hw.safety.evidence import PUBLISHED
+from atonc.machine.hw.safety.evidence.epochs import MANY
 from benchmarks.estimate import as_float, computes_on_codes
 from tests.frontends.onnx_models import Net
 from tests.lower import test_stripes
@@ -201,6 +206,38 @@ def test_shared_forms_keep_what_they_were_preferred_to() -> None:
     setting = assumed_setting(graph, OPTIONS)
     alone = build(replace(setting, alike=None), FIRST)
     assert build(setting, FIRST).cost.latency_ms == alone.cost.latency_ms
+
+
+@pytest.mark.parametrize(("shape", "stride"), [((24, 24, 48), 2), ((12, 12, 96), 1), ((8, 8, 144), 1)])
+def test_blocks_of_channels_take_what_is_expected_of_them(
+    shape: tuple[int, int, int], stride: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In slices and in bands: only the row that is expected to be the shortest is built."""
+    asked, expected = depthwise.cheapest_of, list[float]()
+
+    def checked(rows: list[Any], **more: Any) -> Iterator[Any]:
+        for _, row, cycles in rows:
+            form = (yield row).form
+            assert depthwise.least_cycles(form.groups, form.target) == cycles
+            expected.append(cycles)
+        return (yield from asked(rows, **more))
+
+    monkeypatch.setattr(depthwise, "cheapest_of", checked)
+    height, width, channels = shape
+    weights = np.ones((channels, 3, 3, 1), np.float32)
+    out = (1, height // stride, width // stride, channels)
+    tensors = {"x": Tensor("x", (1, *shape), "float32"), "w": Tensor("w", weights.shape, "float32", data=weights)}
+    tensors["y"] = Tensor("y", out, "float32")
+    attrs = {"stride": (stride, stride), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": channels}
+    conv = Op("conv", "conv", ("x", "w"), ("y",), {**attrs, "layout": "NHWC"})
+    known_forms.cache_clear()
+    estimate(Graph(tensors, (conv,), ("x",), ("y",), "blocks"))
+    assert len(set(expected)) > (channels == 48)
+
+
+def test_no_more_writers_interleave_than_evidence_allows() -> None:
+    asked = replace(PUBLISHED, asked=MANY)
+    assert [most_interleaved(n, PUBLISHED) for n in (1, 2, 3, 4)] == [1, 2, 2, 2] and most_interleaved(3, asked) == 3
 
 
 def test_a_float_copy_is_compared_where_the_model_computes_on_codes() -> None:

@@ -15,6 +15,7 @@ from atonc.machine.hw.safety.evidence import Feature, Grade, grade_epoch, grade_
 from atonc.machine.hw.safety.evidence.arguments import ARGUMENTS
 from atonc.machine.hw.safety.evidence.epochs import unit_features
 from atonc.machine.hw.safety.evidence.table import behind, evidence, programs
+from atonc.machine.hw.safety.evidence.trust import Trust
 from atonc.machine.hw.safety.evidence.unit_features import any_value
 from atonc.machine.hw.units.arith import MULTIPLY, ROWS, ArithConfig
 from atonc.machine.hw.units.convacc import ConvaccConfig
@@ -219,6 +220,13 @@ class TestArguments:
     )
     def test_nothing_beyond(self, feature: Feature) -> None:
         assert grade_feature(feature).grade == Grade.UNSEEN
+
+
+@pytest.mark.parametrize("shifts", [{"out_shift": 9}, {"in_shift": 3}, {"in_shift": 4, "out_shift": 40}], ids=str)
+def test_shifts_of_a_convolution_are_judged_beside_the_rest(shifts: dict[str, int]) -> None:
+    for base, _ in BASES["CONVACC"]:
+        config, trust = replace(base, **shifts), Trust()
+        assert trust.grade_unit(config).features == tuple(map(trust.grade, unit_features(config)))
 
 
 def test_numbers_between_are_within() -> None:

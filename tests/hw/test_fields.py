@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
+from itertools import product
+from typing import Any
 
 import pytest
 
 from atonc.machine.hw import fields
 from atonc.machine.hw.epoch import Epoch
 from atonc.machine.hw.fields import changed
+from atonc.machine.hw.units.activ import ActivConfig
 from atonc.machine.hw.units.arith import ArithConfig
+from atonc.machine.hw.units.convacc import ConvaccConfig
+from atonc.machine.hw.units.pool import PoolConfig
 from atonc.machine.hw.units.stream_engine import StrengConfig
 from atonc.machine.hw.units.switch import Link
 
@@ -28,6 +34,18 @@ def test_what_follows_from_a_field_changes_with_it() -> None:
     other = changed(engine, frames=5, address=64)
     assert other.elements == 40 and other.span() == replace(engine, frames=5, address=64).span() != engine.span()
     assert engine == StrengConfig(frames=3, fsize_low=2, fsize_high=1, depth=4, size0=8)
+
+
+@pytest.mark.parametrize("kind", [StrengConfig, ConvaccConfig, ArithConfig, PoolConfig, ActivConfig])
+def test_nothing_derived_follows_from_fields_that_stand_alone(kind: Any) -> None:
+    """Copies with others of them keep what was worked out."""
+    names = [name for name, value in vars(kind).items() if isinstance(value, fields.derived)]
+    own = {one.name for one in dataclasses.fields(kind)} & fields.ALONE
+    numbers = {one.name: 1 + k % 3 for k, one in enumerate(dataclasses.fields(kind)) if isinstance(one.default, int)}
+    config = kind(**numbers)
+    for name, field in product(names, own):
+        assert getattr(config, name) == getattr(replace(config, **{field: 7}), name), (name, field)
+        assert name in vars(changed(config, **{field: 7}))
 
 
 def test_a_field_that_does_not_exist_is_refused() -> None:

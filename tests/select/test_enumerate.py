@@ -203,6 +203,15 @@ def test_a_bound_is_not_the_cost() -> None:
     assert isinstance(found, Found) and [one.variant for one in found.beaten] == [MANY]
 
 
+def test_nearly_the_best_is_enough_where_somebody_says_so() -> None:
+    few, many = rows(way("few", 512), way("many", 4096))
+    cost = attempt(Context(harness.facts(graph())), way("few", 512)).cost  # type: ignore[union-attr]
+    for enough, built in (1.0, True), (1.1, False):
+        decision = cheapest_of([(FEW, few, 0.0), (MANY, many, cost / 1.05)], enough)
+        found = enumerated(None, Context(harness.facts(graph())), (lambda subject, draft: decision,))  # noqa: B023
+        assert isinstance(found, Found) and [one.built is not None for one in found.beaten] == [built]
+
+
 def test_scratch_that_lives_one_after_the_other_counts_once() -> None:
     def draw(context: Context) -> list[TaskGroup]:
         names = [context.scratch(size, "s") for size in (100, 300, 200)]

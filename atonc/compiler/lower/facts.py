@@ -16,6 +16,7 @@ from atonc.compiler.lower.conv.passes_2x import PassShape, needs_unsigned
 from atonc.compiler.lower.sizes import free_bytes
 from atonc.compiler.ops import is_move
 from atonc.compiler.ops.values import same_codes
+from atonc.compiler.plan import policy
 from atonc.compiler.plan.policy import LEAST_PICTURE, MANY_CHANNELS, MOST_CODES, WINDOW_CHANNELS, NpuRamBudget
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw.safety.evidence.trust import ANYTHING
@@ -47,6 +48,11 @@ class Facts:
     near: frozenset[str] = frozenset()  # operators whose weights are read from RAM: forms are chosen for that
     ram_scarce: bool = False  # not all weights have room there
     alike: AlikeForms | None = None  # layers that look alike have one form: for assumed weights only
+
+    @property
+    def enough(self) -> float:
+        """How many times what any other row takes at least a row may cost, and no other is built."""
+        return 1.0 if self.alike is None else policy.NEAR_ENOUGH
 
     def tensor(self, name: str) -> Tensor:
         return self.graph.tensors[name]

@@ -180,14 +180,13 @@ def _part(name: str, axis: int, editor: Editor) -> tuple[str, int, int]:
     """The tensor that it is a part of along an axis, where it begins and ends there; itself, if it is none."""
     op, size = editor.producer(name), editor.tensor(name).shape[axis]
     if op is not None and "clip" not in op.attrs and same_format(editor.tensor(op.inputs[0]), editor.tensor(name)):
-        shape, first = list(editor.tensor(op.inputs[0]).shape), -1
+        shape, first = editor.tensor(op.inputs[0]).shape, -1
         if op.kind == "split" and op.attrs["axis"] % len(shape) == axis:
             before = editor.tensors_of(op.outputs[: op.outputs.index(name)])
             first = sum(one.shape[axis] for one in before)
         elif op.kind == "slice" and {1, *op.attrs["steps"]} == {1}:
             first = -1 if op.attrs["starts"][axis] is None else op.attrs["starts"][axis]
-        shape[axis] = size
-        if first >= 0 and tuple(shape) == editor.tensor(name).shape:
+        if first >= 0 and (*shape[:axis], size, *shape[axis + 1 :]) == editor.tensor(name).shape:
             return op.inputs[0], first, first + size
     return name, 0, size
 

@@ -69,6 +69,7 @@ FETCH_ROUNDS = 3  # weights that left the flash make room there for others
 WORTH_PER_BYTE = 0.25  # cycles that a byte copied ahead must save
 
 # --- error: layers
+NEAR_ENOUGH = 1.08  # in estimates: times what other forms take at least, where no other is built; most layers have 1.05
 CHEAP = 1.1  # how many times as long a better form may take
 FEW_CYCLES = 8000  # any layer may take so much longer: 8 microseconds, a thousandth of a usual inference
 CLOSER = 0.8  # what is left of the mean error in a better form: smaller gains drown in the spread of inputs

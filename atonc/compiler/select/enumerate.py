@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial, reduce
 from itertools import chain
 from math import inf
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol, Self
 
 from atonc.compiler.plan.task import TaskGroup
@@ -153,9 +154,14 @@ def tried(
     return offers, refused
 
 
-def cheapest_of(rows: Sequence[tuple[Variant, Steps, float]]) -> Deciding:
+def cheapest_of(
+    rows: Sequence[tuple[Variant, Steps, float]],
+    enough: float = 1.0,
+    price: Callable[[Form], float] = attrgetter("cost"),
+) -> Deciding:
     """The row that costs least, the first of equals, of some that take at least so many cycles each: those that cannot
-    cost less than what was found by then are not built before somebody asks for them."""
+    cost less than what was found by then are not built before somebody asks for them. What has at most `enough` times
+    the `price` that any other row has at least, will do."""
     order = sorted(range(len(rows)), key=lambda k: rows[k][2])
     found: dict[int, Found] = {}
     refused: dict[int, RefusedForm] = {}
@@ -163,7 +169,7 @@ def cheapest_of(rows: Sequence[tuple[Variant, Steps, float]]) -> Deciding:
     lowest = inf
     for k in order:
         _, steps, least = rows[k]
-        if least > lowest:
+        if least * enough > lowest:
             later: Any = yield Later(steps)
             unbuilt[k] = later
             continue
@@ -172,7 +178,7 @@ def cheapest_of(rows: Sequence[tuple[Variant, Steps, float]]) -> Deciding:
             refused[k] = outcome
         else:
             found[k] = outcome
-            lowest = min(lowest, outcome.form.cost) if len(rows) > 1 else lowest
+            lowest = min(lowest, price(outcome.form)) if len(rows) > 1 else lowest
     others = [refused[k] for k in sorted(refused)]
     if not found:
         return reduce(partial(blamed, last=False), others)

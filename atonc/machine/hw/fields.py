@@ -16,6 +16,8 @@ from atonc.machine.base.errors import NotModelledError
 from atonc.machine.base.frozen import dataclass
 from atonc.machine.hw import regs
 
+PLACE = frozenset({"address", "address_limit"})  # fields that say where in memory an engine is
+ALONE = frozenset({*PLACE, "in_shift", "out_shift"})  # from which no derived property follows
 _ACTIONS = {("CTRL", "EN"), ("CTRL", "CLR"), ("CTRL", "CONFCLR")}  # not configuration
 
 C = TypeVar("C", bound="UnitConfig")
@@ -24,7 +26,8 @@ R = TypeVar("R")
 
 class derived(Generic[R]):
     """A property of a configuration that is worked out once: configurations never change, and cycle models ask for the
-    same few numbers of each dozens of times. `changed` leaves it out of the copy."""
+    same few numbers of each dozens of times. `changed` leaves it out of the copy, where more than `ALONE` changes:
+    nothing derived may follow from that."""
 
     def __init__(self, work_out: Callable[[Any], R]) -> None:
         self.work_out = work_out
@@ -91,7 +94,7 @@ def changed(config: C, **values: Any) -> C:
     copy: C = object.__new__(kind)
     own = vars(copy)
     own.update(vars(config))
-    for name in _derived(kind):  # type: ignore[arg-type]
+    for name in () if ALONE.issuperset(values) else _derived(kind):  # type: ignore[arg-type]
         if name in own:
             del own[name]
     fields = len(own)

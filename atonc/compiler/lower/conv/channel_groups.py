@@ -86,8 +86,9 @@ def chosen_shifts(
             if isinstance(found, Found) and agree(found.form.semantics[layer.op.name], layer.rounds_as):
                 return found
     words = ShiftGroups.WORDS
-    other = yield from cheapest_of([(one.value, rows[one], least.get(one, 0.0)) for one in rows if one is not words])
-    if words not in rows or (isinstance(other, Found) and least.get(words, 0.0) >= other.form.cycles):
+    anywhere, enough = [one for one in rows if one is not words], draft.facts.enough
+    other = yield from cheapest_of([(one.value, rows[one], least.get(one, 0.0)) for one in anywhere], enough)
+    if words not in rows or (isinstance(other, Found) and enough * least.get(words, 0.0) >= other.form.cycles):
         return other
     found = yield rows[words]
     if not isinstance(found, Found) or not isinstance(other, Found):

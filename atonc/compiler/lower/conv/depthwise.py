@@ -34,6 +34,7 @@ from atonc.compiler.lower.conv.lanes import (
     in_turns,
     least_cycles,
     meeting,
+    most_interleaved,
     row_tiles,
     rows_together,
 )
@@ -47,7 +48,7 @@ from atonc.compiler.plan.build import TaskBuilder
 from atonc.compiler.plan.policy import EPOCH_CYCLES, MAX_CHAINS, TOO_COARSE
 from atonc.compiler.plan.streams import Area, Frames, engine
 from atonc.compiler.plan.task import Purpose, TaskGroup
-from atonc.compiler.select.enumerate import AS_IT_IS, Deciding, Pieces, Steps, best, tried
+from atonc.compiler.select.enumerate import AS_IT_IS, Deciding, Pieces, Steps, best, cheapest_of, tried
 from atonc.compiler.select.enumerate import first as first_of
 from atonc.compiler.select.variants import Variant
 from atonc.machine.base.frozen import dataclass, replace
@@ -382,7 +383,7 @@ class CutBlocks:
     def prepare(self, subject: OpenBlocks, draft: Context) -> CutBlocks:
         return self
 
-    def epochs(self, areas: Sequence[Band], share: int) -> Steps:
+    def epochs(self, areas: Sequence[Band], share: int) -> tuple[DepthwiseChains]:
         """Every area in chains of at most so many blocks."""
         layer, stretch = self.layer, self.stretch
         multiplier = layer.outputs // layer.area.channels
@@ -394,7 +395,20 @@ class CutBlocks:
         ]
         return (DepthwiseChains(layer, (tuple(chains),)),)
 
-    def even(self, bound: float = inf) -> Iterator[tuple[Variant, Steps]]:
+    def expected(self, row: DepthwiseChains) -> float:
+        """As `least_cycles` of its tasks, before there are any: with as many chains in an epoch as units and evidence
+        about interleaved writers allow."""
+        layer, lanes, cycles = self.layer, _lanes(self.layer, self.whole[2]), 0.0
+        sliced = most_interleaved(lanes, layer.trust)
+        for group in row.groups:
+            targets = {target for target, _ in group}
+            works = sorted((_streams(layer, target, own) for target, own in group), reverse=True)
+            at_once = sliced if len(targets) == 1 else lanes
+            epochs = (works[k : k + at_once] for k in range(0, len(works), at_once))
+            cycles += sum(EPOCH_CYCLES + max(some[0][0], sum(flash for _, flash in some)) for some in epochs)
+        return cycles
+
+    def even(self, bound: float = inf) -> Iterator[tuple[Variant, tuple[DepthwiseChains]]]:
         """In all lanes and in fewer, where an epoch may not have as many writers: those that may be below the bound."""
         layer, (_, target, cut) = self.layer, self.whole
         jobs = self.stretch.outputs(layer, self.most)
@@ -452,6 +466,10 @@ def _cuts(blocks: CutBlocks, draft: Context) -> Deciding:
     rows += [(BANDS, blocks.epochs(blocks.areas, blocks.most))] if blocks.areas else []
     if pooled := _even_bands(layer, draft, *blocks.whole) if blocks.areas else []:
         rows.append((EVEN_BANDS, blocks.epochs(pooled, blocks.most)))
+    if draft.facts.enough > 1.0:
+        some = [*rows, *blocks.even()]
+        expected = [(variant, row, blocks.expected(row[0])) for variant, row in some]
+        return (yield from cheapest_of(expected, price=lambda form: 0.0))
     found, refused = yield from tried(rows)
     if layer.rounds_as is None and found and found[0][0] == SLICES:
         more, less = yield from tried(blocks.even(least(found[0][1].form.groups)))
@@ -485,6 +503,15 @@ def _end_together(layer: ConvLayer, band: Band, jobs: Slices, lanes: int) -> tup
     epochs = even_epochs(works, lanes, meet)
     found = [group for epoch in epochs for group in _in_turns(layer, slices, [(jobs[k], n) for k, n in epoch.items()])]
     return epochs_cycles(epochs, works) + EPOCH_CYCLES * (len(found) - len(epochs)), found
+
+
+def _streams(layer: ConvLayer, target: Area, blocks: DepthwiseBlocks) -> tuple[int, float]:
+    """Cycles of a chain: the longer of features and results, and its kernels from flash."""
+    cut, taps = blocks.cut, sum(part.window[0] * part.window[1] for part in blocks.parts)
+    pixels = max(frame(part).height * part.area.width for part in blocks.parts)
+    longest = max(pixels * cut.batch * cut.repeats, target.height * target.width * cut.outputs)
+    fetched = layer.made_for.weight_byte_cycles * cut.outputs * cut.batch * taps
+    return blocks.count * longest, blocks.count * fetched
 
 
 def _in_turns(

@@ -26,7 +26,7 @@ from atonc.compiler.lower.conv.engines import output_engine, requantise
 from atonc.compiler.lower.conv.kernel_parts import Part, padded_as_seen
 from atonc.compiler.lower.conv.layer import ConvLayer
 from atonc.compiler.lower.conv.requantise import Requantisation, TwoSteps
-from atonc.compiler.lower.conv.tiling import EVEN, Tiling, narrower
+from atonc.compiler.lower.conv.tiling import EVEN, Tiling, feature_bank_cycles, narrower
 from atonc.compiler.lower.semantics.sums import LoweredSums, record
 from atonc.compiler.ops.conv import pair
 from atonc.compiler.plan.build import TaskBuilder
@@ -34,15 +34,17 @@ from atonc.compiler.plan.policy import EPOCH_CYCLES, FEWEST_ROWS, MAX_CHAINS, MO
 from atonc.compiler.plan.streams import Area
 from atonc.compiler.plan.task import Task, TaskGroup
 from atonc.compiler.plan.types import Buffer
-from atonc.compiler.schedule.pack import packed
+from atonc.compiler.schedule.pack import fills, packed
 from atonc.compiler.select.cycles import cycles_of
 from atonc.compiler.select.enumerate import Deciding, Found, cheapest_of
+from atonc.compiler.select.form import Form
 from atonc.compiler.select.variants import Variant
 from atonc.machine.base.frozen import dataclass, replace
 from atonc.machine.hw.cycles.hardware import CONTROLLER
 from atonc.machine.hw.limits import ALIGNED, BUS_BYTES, UNITS
 from atonc.machine.hw.memoise import memoise
 from atonc.machine.hw.safety.evidence import PUBLISHED, Trust
+from atonc.machine.hw.safety.evidence.epochs import interleaved
 from atonc.machine.hw.safety.evidence.trust import frame_seen, longest_run, units_trusted
 from atonc.machine.hw.target import Target
 
@@ -277,7 +279,7 @@ class Chains:
     def of(cls, layer: ConvLayer, jobs: tuple[ChainJob, ...], draft: Context) -> Chains:
         ways = [(ONE_BY_ONE, [[job.whole] for job in jobs]), *_ways(layer, draft, jobs)]
         different = {tuple(tuple(map(id, group)) for group in way[1]): way for way in reversed(ways)}
-        least = partial(_least_cycles, layer, draft.facts.target)
+        least = partial(_least_cycles, layer, draft.facts.target, draft.facts.enough > 1.0)
         return cls(layer, jobs, tuple(Way(*way, least(way[1])) for way in reversed(different.values())))
 
 
@@ -323,19 +325,33 @@ def _lanes(chains: Chains, draft: Context) -> Deciding:
             return found
     copies = cycles_of((*draft.before, *draft.behind), draft.buffers, draft.facts.target)
     rows = [(way.variant, (Lanes(layer, way.groups, drawn),), copies + way.least_cycles) for way in chains.ways]
+    if draft.facts.enough > 1.0:
+        return (yield from cheapest_of(rows, draft.facts.enough, _if_not_as_expected))
     return (yield from cheapest_of(rows))
 
 
-def _least_cycles(layer: ConvLayer, target: Target, groups: Groups) -> float:
+def _if_not_as_expected(form: Form) -> float:
+    """Nothing, where every epoch has all that it has room for."""
+    return 0.0 if all(fills(group, form.target.trust) for group in form.groups) else form.cost
+
+
+def _least_cycles(layer: ConvLayer, target: Target, banked: bool, groups: Groups) -> float:
     """Cycles that no program of these pieces is below: of their units or of their kernels from where they are meant to
-    lie, and what starts the epochs."""
+    lie, and what starts the epochs. `banked`: what is to be expected, with the banks that hold the features."""
+    banks = max(1.0, layer.area.height * layer.area.line / target.machine.npu_ram[0].size_bytes)
     machine = target.machine
+
+    def read(piece: LanePiece) -> float:
+        tiling, frames = piece.tiling, piece.tiling.passes * piece.sets
+        return frames * feature_bank_cycles(piece.parts, tiling.batch, tiling.units, machine.timing)
+
     word = machine.timing.controller_word if target.programmed_by == CONTROLLER else 0.0
     cycles = 0.0
     for some in (apart for group in groups for apart in _apart(group)):
         longest = _longest_of_epochs(layer, some)
         fetched = target.weight_byte_cycles * sum(map(_kernel_bytes, some))
-        cycles += max(sum(longest), fetched) + machine.timing.epoch * len(longest) + word * LEAST_WORDS * len(some)
+        cycles += max(sum(longest), fetched, sum(map(read, some)) / banks if banked and len(some) > 1 else 0.0)
+        cycles += machine.timing.epoch * len(longest) + word * LEAST_WORDS * len(some)
         if len(longest) == 1:  # its first kernels come before anything else
             cycles += min(longest[0], fetched) / max(piece.sets * piece.tiling.passes for piece in some)
     return cycles
@@ -356,7 +372,15 @@ def _longest_of_epochs(layer: ConvLayer, pieces: Sequence[LanePiece]) -> list[in
     ariths = min(piece.job.rule.ariths(min(piece.job.count, 2)) for piece in pieces) + layer.codes_shifted
     needed = {"CONVACC": units, "ARITH": ariths, "STRENG": units + 2}  # features, kernels of each unit, results
     at_once = max(1, min(UNITS[kind] // count for kind, count in needed.items()))
+    (target, *others) = {piece.target for piece in pieces}
+    if not others and target.height * target.width > 1:  # channels of the same pixels
+        at_once = most_interleaved(at_once, layer.trust)
     return sorted((piece.cycles for piece in pieces), reverse=True)[::at_once]
+
+
+def most_interleaved(chains: int, trust: Trust) -> int:
+    """As many of these as may write channels of the same pixels in one epoch."""
+    return next(n for n in range(chains, 0, -1) if n < 3 or trust.allows(trust.grade(interleaved(n))))
 
 
 def _kernel_bytes(piece: LanePiece) -> float:

@@ -196,10 +196,12 @@ class ConvLayer:
         wide = has_wide(self.weights)
         if self.outputs <= most and wide.all() == wide.any():
             return [(0, self.outputs)]
+        if not most % step and wide.all() == wide.any():
+            return [(first, min(most, self.outputs - first)) for first in range(0, self.outputs, most)]
         found: list[tuple[int, int]] = []
-        flag = None
-        for first in range(0, self.outputs, step):
-            count, own = min(step, self.outputs - first), bool(wide[first : first + step].any())
+        flag, firsts = None, range(0, self.outputs, step)
+        for first, own in zip(firsts, np.logical_or.reduceat(wide, firsts).tolist(), strict=True):
+            count = min(step, self.outputs - first)
             if found and own == flag and found[-1][1] + count <= most:
                 found[-1] = (found[-1][0], found[-1][1] + count)
             else:
@@ -228,7 +230,19 @@ class ConvLayer:
             sums = weight_sums(self.weights)
             whole = two_steps(self.scale, self.offset, self.out_scale, self.out_zero, sums, self.clip)
             return whole.channels(first, count)  # one shift for all channels, whatever a unit takes of them
+        if 1 < count < self.outputs and self._is_uniform(subtracted, roundings):
+            return self.requantisation(subtracted, roundings).channels(first, count)
         return self._rules(subtracted, roundings, first, [count])[0]
+
+    def _is_uniform(self, subtracted: int, roundings: int) -> bool:
+        """Whether all channels are alike, as those with assumed weights are."""
+        key = ("uniform", (subtracted, roundings > 1))
+        if key not in self.known:
+            safe = (self.possible(subtracted),) if roundings > 1 else ()
+            numbers = (*self._problem(subtracted, roundings, 0, self.outputs), self._usual_codes(), *safe)
+            self.known[key] = all((one == one[0]).all() for one in numbers)
+        found: bool = self.known[key]
+        return found
 
     def _rules(self, subtracted: int, roundings: int, first: int, counts: list[int]) -> list[Requantisation]:
         """Finds the rules of consecutive runs of output channels. Sums that are rounded on the way get room for every
@@ -322,8 +336,10 @@ class ConvLayer:
         return not any(found[1] for (kind, _), found in self.known.items() if kind == CUT)
 
     def _best_cut(self, subtracted: int, roundings: int, first: int, count: int, step: int) -> tuple[float, int]:
+        if count < 2 * step or (self.numerics != "2.x" and self._is_uniform(subtracted, roundings)):
+            return 0.0, 0
         rule = self.requantisation_of(subtracted, roundings, first, count)
-        if isinstance(rule, TwoSteps) or count < 2 * step:
+        if isinstance(rule, TwoSteps):
             return 0.0, 0
         scale, offset, needed = self._problem(subtracted, roundings, first, count)
         usual = self._usual_codes()[first : first + count]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil, floor, log2, sqrt
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,6 +108,10 @@ class Requantisation:
     def steps(self) -> tuple[int, ...]:
         """What is added to codes until their clip is done: which way a half is rounded depends on the first of them."""
         return saturating_steps(self.clip) if self.saturating else (0,)
+
+    def channels(self, first: int, count: int) -> Self:
+        part = slice(first, first + count)
+        return replace(self, factors=self.factors[part], addends=self.addends[part])
 
     def units(self, first: int, count: int, batch: int, pixels: int) -> list[ArithConfig]:
         """For `count` channels from `first`, which arrive in groups of `batch`, each with all its pixels."""

@@ -8,7 +8,7 @@ Units of the deep mode take words of three bytes: where features and kernels may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from math import ceil, gcd, lcm
 from typing import NamedTuple
@@ -324,7 +324,7 @@ def _candidates(
             if batch < least or (mode.deep and not can_read(mode, [part.area for part in parts], batch)):
                 continue
             features = max([_feature_words(part, mode, batch) for part in parts])
-            bank = ceil(_bank_cycles(parts, batch, units, target.machine.timing)) if rows > 1 else 0
+            bank = ceil(feature_bank_cycles(parts, batch, units, target.machine.timing)) if rows > 1 else 0
             most = min(most_kernels, most_weights // (rows * columns * batch))
             for kernels in _kernels(outputs, most, within.whole):
                 results = rows_out * columns_out * kernels
@@ -365,11 +365,11 @@ def _feature_words(part: Outline, mode: FeatureMode, batch: int) -> int:
     return -(-pixels * batch // 3) if mode.packed_frame else pixels * -(-batch // 3)
 
 
-def _bank_cycles(parts: tuple[Outline, ...], batch: int, units: int, timing: Timing) -> float:
+def feature_bank_cycles(parts: Sequence[Outline | Part], batch: int, units: int, timing: Timing) -> float:
     """For one frame of every unit, all of them in the memory that holds the features: runs of few bytes cost a beat of
     the bus each, or two where they lie across its words."""
     total = 0.0
-    for part in parts if len(parts) > 1 else parts * units:
+    for part in parts if len(parts) > 1 else [*parts] * units:
         area, run = part.area, batch * part.area.element_bytes
         if run == area.pixel:
             total += timing.read_beat * area.height * -(-area.width * run // BUS_BYTES)

@@ -157,6 +157,7 @@ def sample_patches(
 
 def largest_part(patches: Codes, weights: Weights, shown: Shown) -> Real:
     """Per output the largest sum over some first or some last channels; a few dozen places to stop are looked at."""
+    patches = patches[:1] if (patches == patches[:1]).all() else patches  # of a picture of one colour
     positions, outputs, channels = patches.shape[0], weights.shape[0], weights.shape[3]
     step = -(-channels // STOPS)
     exact = _exact_type(patches, weights)

@@ -154,6 +154,9 @@ def _configure_words(config: UnitConfig, kept: bool) -> int:
     if isinstance(config, ArithConfig) and config.table:
         # how many rows there are counts, not what is in them: most layers then ask for what is known already
         config = fields.changed(config, table=_ones(len(config.table) // ROW_BYTES, used_rows(config)))
+    if isinstance(config, StrengConfig):  # nor does where an engine is, other than at 0
+        place = {name: int(vars(config)[name] != 0) for name in fields.PLACE}
+        config = fields.changed(config, **place)
     return _plain_configure_words(config, kept)
 
 

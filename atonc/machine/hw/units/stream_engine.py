@@ -177,11 +177,12 @@ class StrengConfig(fields.UnitConfig):
 
     def span(self) -> tuple[int, int]:
         """First and one-past-last address that the frames touch."""
-        return self._span
+        low, high = self._reach
+        return self.address + low, self.address + high
 
     @fields.derived
-    def _span(self) -> tuple[int, int]:
-        low = high = self.address
+    def _reach(self) -> tuple[int, int]:
+        low = high = 0
         for count, step in (*self.frame_loops(), *zip(self.stored_shape, self.steps, strict=True)):
             if count > 1:
                 reach = (count - 1) * step

@@ -375,7 +375,12 @@ def together(relations: Mapping[tuple[Name, Name], Relation]) -> Iterator[Featur
     """How many writers of an epoch interleave. `features` say all there is to say of a single pair."""
     sizes = sorted(map(len, _sets(pair for pair, found in relations.items() if found in INTERLEAVED)))
     if sizes not in ([], [2]):
-        yield Feature(TOGETHER, "", " ".join(map(str, sizes)))
+        yield interleaved(*sizes)
+
+
+def interleaved(*sizes: int) -> Feature:
+    """Sets of so many writers each, in one epoch."""
+    return Feature(TOGETHER, "", " ".join(map(str, sizes)))
 
 
 def _sets(pairs: Iterable[tuple[Name, Name]]) -> list[frozenset[Name]]:

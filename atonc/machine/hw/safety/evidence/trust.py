@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import field
 from functools import cache, lru_cache
 from sys import maxsize
 from typing import TypeVar
 
 from atonc.machine.base.frozen import dataclass
-from atonc.machine.hw.fields import UnitConfig
+from atonc.machine.hw.fields import UnitConfig, changed
 from atonc.machine.hw.four_bits import ASSUMED, FourBits
 from atonc.machine.hw.limits import LEAST_FRAME
 from atonc.machine.hw.safety.evidence.arguments import argument_for
 from atonc.machine.hw.safety.evidence.board_file import NO_ANSWERS, BoardEvidence
 from atonc.machine.hw.safety.evidence.epochs import MANY, RUN, named
-from atonc.machine.hw.safety.evidence.grades import Feature, Grade, Graded, UnitGrade, Value
+from atonc.machine.hw.safety.evidence.grades import Feature, Grade, Graded, Named, UnitGrade, Value
 from atonc.machine.hw.safety.evidence.table import SeenNumbers, evidence, words
 from atonc.machine.hw.safety.evidence.table import grade as by_data
 from atonc.machine.hw.safety.evidence.unit_features import MODE, NARROW, arith_likeness, kernel_of, streng_likeness
@@ -87,12 +87,22 @@ class Trust:
         key = _likeness(config, port, memory)
         found = self._units.get(key)
         if found is None:
-            kind, listed = config.KIND, named(config, port, memory)
-            features = [(_of_kind(kind, name), role, value) for name, role, value in listed]  # equal to a Feature
-            graded = tuple([self._features.get(one) or self.grade(Feature(*one)) for one in features])
-            found = self._units[key] = UnitGrade(graded)
+            shifted = isinstance(config, ConvaccConfig) and (config.in_shift or config.out_shift)
+            graded = self._shifted(config) if shifted else self.grades(config.KIND, named(config, port, memory))
+            found = self._units[key] = UnitGrade(tuple(graded))
             _forget(self._units)
         return found
+
+    def grades(self, kind: str, listed: Iterable[Named]) -> list[Graded]:
+        features = [(_of_kind(kind, name), role, value) for name, role, value in listed]  # equal to a Feature
+        return [self._features.get(one) or self.grade(Feature(*one)) for one in features]
+
+    def _shifted(self, config: UnitConfig) -> Iterator[Graded]:
+        """Those of a convolution: all but those of its shifts are the same without them, and mostly known."""
+        for one in self.grade_unit(changed(config, in_shift=0, out_shift=0)).features:
+            name, role, _ = one.feature
+            shift = _SHIFTS.get(name)
+            yield one if shift is None else self.grade(Feature(name, role, vars(config)[shift]))
 
 
 PUBLISHED = Trust()  # published programs, and all arguments
@@ -145,16 +155,16 @@ def frame_seen(c: ConvaccConfig) -> bool:
     return min(c.width, c.height) >= _least_frame(kernel_of(c))
 
 
-_OF_PICTURES = tuple(
-    f"CONVACC {name}" for name in ("W", "H", "output width", "output height", "pads left right top bottom", "FSUB")
-)
+_OF_PICTURES = ("W", "H", "output width", "output height", "pads left right top bottom", "FSUB")
+_SHIFTS = {"CONVACC INSHIFT": "in_shift", "CONVACC OUTSHIFT": "out_shift"}
 
 
 def picture_trusted(c: ConvaccConfig, trust: Trust) -> bool:
     """Whether units of these settings may be relied on with pictures and results of these sizes and this padding, and
     with this zero point, however they are cut: a single line of 3x3 windows, say, was seen with features of two bytes
     only."""
-    return all(trust.allows(found) for found in trust.grade_unit(c).features if found.feature.name in _OF_PICTURES)
+    listed = (one for one in named(c) if one[0] in _OF_PICTURES)
+    return all(map(trust.allows, trust.grades(c.KIND, listed)))
 
 
 def units_trusted(units: Iterable[ConvaccConfig], trust: Trust) -> bool:
