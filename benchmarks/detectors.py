@@ -40,7 +40,7 @@ from benchmarks.shared.tables import table
 
 GROUP = "quantising"
 CALIBRATING, HELD = 0, 1
-PICTURES, SUPPRESSED = 300, 200  # held: for the mean precision, and for files with suppression inside
+PICTURES, SUPPRESSED = 1200, 200  # held: for the mean precision, and for files with suppression inside
 DRAWS = 200  # of the pictures, with repetition: how sure a difference is
 LEAST, IOU, EQUAL = 0.05, 0.5, 0.9  # the score of a box for the mean precision, of suppression, of boxes that are equal
 Array = np.ndarray
