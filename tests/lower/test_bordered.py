@@ -140,6 +140,18 @@ def test_a_picture_as_it_comes() -> None:
     assert all(np.array_equal(got[name], reference[name]) for name in on.graph.outputs)
 
 
+def test_a_picture_whose_weights_have_a_zero_point() -> None:
+    """Their second unit would pass its sums through memory: the picture is made signed first, as it was."""
+    net = Sketch().start(1, 128, 128, 3, zero=-1)
+    net.conv(8, (3, 3), 2)
+    graph = net.graph()
+    weights = graph.tensors[next(op for op in graph.ops if op.kind == "conv").inputs[1]]
+    quant = replace(weights.quant, zero_points=weights.quant.zero_points + 3)
+    graph = replace(graph, tensors={**graph.tensors, weights.name: replace(weights, quant=quant)})
+    off, on = (compile_graph(graph, replace(options, input_type="uint8")) for options in (OFF, ON))
+    assert not has_border(on) and cycles(on) <= cycles(off)
+
+
 def test_not_without_that_board(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target, "trust_of", TRUST_OF)
     assert not has_border(compile_graph(network(1), ON)) and has_border(compile_graph(network(2), ON))

@@ -105,10 +105,14 @@ class Facts:
         return self._read_by_convolutions(name, producer, any_zero=bordered)
 
     def _may_border(self, op: Op) -> bool:
-        """A window of 3x3 over few channels, with padding: single units take it, whatever their stride."""
-        if op.kind != "conv" or not any(op.attrs.get("padding", ())):
+        """A window of 3x3 over few channels, with padding: single units take it, whatever their stride. Weights with a
+        zero point would need a second unit, and pass their sums through memory instead."""
+        weights = self.tensor(op.inputs[1])
+        if op.kind != "conv" or not any(op.attrs.get("padding", ())) or weights.quant is None:
             return False
-        shape, stride = self.tensor(op.inputs[1]).shape, tuple(op.attrs.get("stride", (1, 1)))
+        if weights.quant.zero_points.any():
+            return False
+        shape, stride = weights.shape, tuple(op.attrs.get("stride", (1, 1)))
         plain = int(op.attrs.get("groups", 1)) == 1 and tuple(op.attrs.get("dilation", (1, 1))) == (1, 1)
         return plain and tuple(shape[1:3]) == (3, 3) and shape[-1] <= WINDOW_CHANNELS and stride in ((1, 1), (2, 2))
 
