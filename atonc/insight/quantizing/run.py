@@ -178,6 +178,7 @@ def quantize_graph(graph: FloatGraph, samples: Samples, settings: QuantizeOption
             *([chosen.note] if chosen.note else []),
             *(missed(figures, settings) if settings.widens else ()),
         ),
+        wide=bool(chosen.tuning.wide),
         sizes=narrowed.points if narrowed else (),
         tensors=tensors_of(work.graph, layers, narrowed.alone_db) if narrowed else (),
         widths=widened.points if widened else (),

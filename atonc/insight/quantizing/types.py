@@ -376,6 +376,7 @@ class Quantised:
     sizes: tuple[PrecisionPoint, ...] = ()  # the front of flash against error; empty where all weights have 8 bits
     tensors: tuple[TensorPrecision, ...] = ()
     widths: tuple[WidePoint, ...] = ()  # steps of --wide
+    wide: bool = False  # some activations have 16 bits
     tail: Tail | None = None  # what the model ended with, and stays for the application
     task: dict[str, list[MetricFigure]] = field(default_factory=dict)  # by labels: float, quantised, difference
     states: tuple[str, ...] = ()  # OUT=IN, both ends with one scale: what the compiler is told

@@ -132,7 +132,7 @@ def _more_sections(more: QuantizePageParts) -> Iterator[doc.Chapter]:
 
 def _said(result: Quantised, file: str) -> str:
     kind = "int8, some weights of 4 bits," if any(tensor.bits == 4 for tensor in result.tensors) else "int8"
-    kind = "int8, some activations of 16 bits," if "16 bits in" in result.chosen.name else kind
+    kind = "int8, some activations of 16 bits," if result.wide else kind
     return doc.head("model ", f"{result.source}: {kind} in {file} ({result.split})")
 
 
